@@ -1,0 +1,110 @@
+#include "transduce/autograd/tape.h"
+
+#include <stdexcept>
+#include <utility>
+
+namespace transduce {
+namespace {
+
+struct ThreadState {
+  Tape* tape = nullptr;
+  Backend* backend = nullptr;
+  bool training = false;
+  RandomKey key;
+  uint64_t dropout_calls = 0;
+};
+
+ThreadState& state() {
+  thread_local ThreadState instance;
+  return instance;
+}
+
+// Dropout masks of one step lie 2^24 streams apart from the next step's: more calls than a model makes.
+constexpr int kCallBits = 24;
+
+void fill(const Tensor& t, double value) {
+  switch (t.dtype()) {
+    case DType::float32: *t.data<float>() = static_cast<float>(value); return;
+    case DType::float64: *t.data<double>() = value; return;
+    default: throw std::logic_error("a loss must be float32 or float64");
+  }
+}
+
+}  // namespace
+
+Var::Var(Tensor value, bool needs_gradient) : state_(std::make_shared<State>()) {
+  state_->value = std::move(value);
+  state_->needs_gradient = needs_gradient;
+}
+
+bool Var::has_gradient() const {
+  return state_ != nullptr && (state_->parent != nullptr ? !state_->parent->gradient.empty() : !state_->gradient.empty());
+}
+
+Tensor Var::gradient_of(State& state) {
+  if (!state.needs_gradient) return Tensor();
+  if (state.parent != nullptr) return gradient_of(*state.parent).columns(state.begin, state.end);
+  if (state.gradient.empty()) state.gradient = Tensor::zeros(state.value.shape(), state.value.dtype());
+  return state.gradient;
+}
+
+Tensor Var::gradient() const { return state_ == nullptr ? Tensor() : gradient_of(*state_); }
+
+Var Var::columns(int64_t begin, int64_t end) const {
+  Var view(state_->value.columns(begin, end), state_->needs_gradient);
+  const bool nested = state_->parent != nullptr;  // always refer to the owner of the gradient
+  view.state_->parent = nested ? state_->parent : state_;
+  view.state_->begin = begin + (nested ? state_->begin : 0);
+  view.state_->end = end + (nested ? state_->begin : 0);
+  return view;
+}
+
+Tape::Tape() : previous_(std::exchange(state().tape, this)) {}
+Tape::~Tape() { state().tape = previous_; }
+Tape* Tape::current() { return state().tape; }
+
+void Tape::backward(const Var& loss, double seed) {
+  if (loss.value().size() != 1) {
+    fail_input("[backward] expected a loss of one element, got shape {}", to_string(loss.shape()));
+  }
+  if (!loss.needs_gradient()) fail_input("[backward] the loss depends on no parameter, or was not recorded");
+  fill(loss.gradient(), seed);
+  const NoGradient pause;
+  while (!records_.empty()) {
+    const std::function<void()> run = std::move(records_.back());
+    records_.pop_back();
+    run();
+  }
+}
+
+NoGradient::NoGradient() : previous_(std::exchange(state().tape, nullptr)) {}
+NoGradient::~NoGradient() { state().tape = previous_; }
+
+TrainingMode::TrainingMode(RandomKey key) : saved_{state().training, state().key, state().dropout_calls} {
+  state().training = true;
+  state().key = key;
+  state().dropout_calls = 0;
+}
+
+TrainingMode::~TrainingMode() {
+  state().training = saved_.active;
+  state().key = saved_.key;
+  state().dropout_calls = saved_.calls;
+}
+
+Dropout next_dropout(float p) {
+  check_input(p >= 0.0f && p < 1.0f, "dropout {} is out of range: give a probability from 0 to below 1", p);
+  ThreadState& s = state();
+  if (!s.training || p == 0.0f) return {};
+  return {p, {s.key.seed, (s.key.stream << kCallBits) + s.dropout_calls++}};
+}
+
+Backend& current_backend() {
+  Backend* backend = state().backend;
+  return backend != nullptr ? *backend : cpu_backend();
+}
+
+UseBackend::UseBackend(Backend& backend) : previous_(std::exchange(state().backend, &backend)) {}
+UseBackend::~UseBackend() { state().backend = previous_; }
+
+}  // namespace transduce

@@ -1,0 +1,31 @@
+#pragma once
+
+// Loops over both cores, on the OpenMP runtime that oneDNN brings.
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+
+namespace transduce {
+
+// Sets the number of threads of all later loops and matrix products; 0 means one a core.
+// Errors: InputError if negative or above 1024.
+void set_threads(int count);
+
+// The number of threads in use.
+int threads();
+
+// Makes the calling thread and all worker threads flush denormal floats to zero, which otherwise cost hundreds
+// of cycles each. Called by set_threads.
+void flush_denormals();
+
+// Runs body(begin, end) over [0, count) cut into `threads()` nearly equal pieces, but into fewer when a piece
+// would hold less than `grain` items. The cut depends on the number of threads only, never on timing.
+// An exception thrown by a body is rethrown to the caller.
+void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
+
+// Runs body(i) for i in [0, count), handing out one at a time to whichever thread is free: for items of unequal
+// cost that write disjoint results.
+void parallel_each(int64_t count, const std::function<void(int64_t)>& body);
+
+}  // namespace transduce

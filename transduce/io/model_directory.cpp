@@ -1,0 +1,164 @@
+#include "transduce/io/model_directory.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "transduce/base/file.h"
+#include "transduce/io/safetensors.h"
+
+namespace transduce {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int kVersion = 1;
+constexpr size_t kMaxConfigBytes = size_t{1} << 20;
+
+std::string path_in(const std::string& directory, const char* name) {
+  return (std::filesystem::path(directory) / name).string();
+}
+
+ordered_json describe(const Tokenizer& tokenizer) {
+  return {{"tokenizer", name_of(tokenizer.kind())}, {"normalize", name_of(tokenizer.normal_form())}};
+}
+
+// A member of config.json. Errors: InputError when it is absent or of another type.
+template <class T>
+T member(const ordered_json& json, const std::string& file, const char* name, const char* expected) {
+  const auto found = json.find(name);
+  check_input(found != json.end(), "'{}' has no field '{}': it is not a model of this program, or is damaged", file, name);
+  try {
+    return found->get<T>();
+  } catch (const nlohmann::json::exception&) {
+    fail_input("'{}': field '{}' must be {}, got {}", file, name, expected, found->dump());
+  }
+}
+
+std::shared_ptr<const Tokenizer> read_tokenizer(const ordered_json& json, const std::string& config_file,
+                                                const std::string& vocabulary_file) {
+  TokenizerSpec spec;
+  spec.kind = parse_tokenizer_kind(member<std::string>(json, config_file, "tokenizer", "a name"));
+  spec.normal_form = parse_normal_form(member<std::string>(json, config_file, "normalize", "a name"));
+  return make_tokenizer(spec, Vocabulary::read(vocabulary_file));
+}
+
+// Fewer rows than tokens is broken; more is only unused room.
+void check_vocabulary(const std::string& file, const Tokenizer& tokenizer, int64_t rows) {
+  check_input(tokenizer.vocabulary().size() <= rows,
+              "'{}' has {} tokens, but the model has embeddings for {} only: it belongs to another model", file,
+              tokenizer.vocabulary().size(), rows);
+}
+
+void copy_parameters(const std::string& file, const TensorFile& from, Transformer& model) {
+  for (const Parameter& parameter : model.parameters().parameters()) {
+    const auto found = from.tensors.find(parameter.name);
+    check_input(found != from.tensors.end(), "'{}' lacks the tensor '{}' {}", file, parameter.name,
+                to_string(parameter.shape));
+    const Tensor& tensor = found->second;
+    check_input(tensor.shape() == parameter.shape, "'{}': tensor '{}' must have shape {}, got {}", file, parameter.name,
+                to_string(parameter.shape), to_string(tensor.shape()));
+    check_input(tensor.dtype() == DType::float32 || tensor.dtype() == DType::float64,
+                "'{}': tensor '{}' must hold floating-point numbers, got {}", file, parameter.name,
+                name_of(tensor.dtype()));
+    const Tensor& to = parameter.variable.value();
+    to.copy_from(tensor.dtype() == to.dtype() ? tensor : tensor.to(to.dtype()));
+  }
+  for (const auto& [name, tensor] : from.tensors) {
+    check_input(model.parameters().find(name) != nullptr, "'{}' holds a tensor '{}' {} that the model does not use",
+                file, name, to_string(tensor.shape()));
+  }
+}
+
+}  // namespace
+
+Seq2SeqModel make_model(TransformerConfig config, std::shared_ptr<const Tokenizer> source,
+                        std::shared_ptr<const Tokenizer> target, bool joint_vocabulary, uint64_t seed) {
+  config.source_vocabulary = source->vocabulary().size();
+  config.target_vocabulary = target->vocabulary().size();
+  check_input(config.tie != Tie::all || joint_vocabulary,
+              "tying all embeddings needs one vocabulary for both sides: add --joint-vocabulary, or tie the decoder only");
+  Seq2SeqModel model{std::make_unique<Transformer>(config), std::move(source), std::move(target), joint_vocabulary};
+  model.transformer->parameters().initialize(seed);
+  return model;
+}
+
+void save_description(const std::string& directory, const Seq2SeqModel& model) {
+  make_directories(directory);
+  ordered_json json;
+  json["format"] = "transduce";
+  json["version"] = kVersion;
+  json["source"] = describe(*model.source);
+  json["target"] = describe(*model.target);
+  json["joint_vocabulary"] = model.joint_vocabulary;
+  json["model"] = ordered_json::parse(to_json(model.transformer->config()));
+  if (model.joint_vocabulary) {
+    model.source->vocabulary().write(path_in(directory, "joint.vocab"));
+  } else {
+    model.source->vocabulary().write(path_in(directory, "source.vocab"));
+    model.target->vocabulary().write(path_in(directory, "target.vocab"));
+  }
+  write_file_atomic(path_in(directory, "config.json"), json.dump(2) + "\n");
+}
+
+void save_parameters(const std::string& directory, const Transformer& model) {
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (const Parameter& parameter : model.parameters().parameters()) {
+    tensors.emplace_back(parameter.name, parameter.variable.value());
+  }
+  write_safetensors(path_in(directory, "model.safetensors"), tensors, {{"format", "transduce"}});
+}
+
+bool holds_model(const std::string& directory) {
+  std::error_code ignored;
+  return std::filesystem::exists(path_in(directory, "config.json"), ignored) ||
+         std::filesystem::exists(path_in(directory, "model.safetensors"), ignored);
+}
+
+Seq2SeqModel load_model(const std::string& directory) {
+  const std::string config_file = path_in(directory, "config.json");
+  std::error_code ignored;
+  check_input(std::filesystem::exists(directory, ignored), "there is no model directory '{}': train one with --model {}",
+              directory, directory);
+  ordered_json json;
+  try {
+    json = ordered_json::parse(read_file(config_file, kMaxConfigBytes));
+  } catch (const nlohmann::json::exception& error) {
+    fail_input("'{}' is not JSON: {}", config_file, error.what());
+  }
+  check_input(json.is_object() && json.value("format", "") == std::string("transduce"),
+              "'{}' does not describe a model of this program", config_file);
+  const int version = member<int>(json, config_file, "version", "a whole number");
+  check_input(version == kVersion, "'{}' has version {}, this program reads version {}", config_file, version, kVersion);
+  const TransformerConfig config =
+      transformer_config_from_json(member<ordered_json>(json, config_file, "model", "an object").dump());
+
+  Seq2SeqModel model;
+  model.joint_vocabulary = member<bool>(json, config_file, "joint_vocabulary", "true or false");
+  const auto vocabulary_file = [&](const char* side) {
+    return path_in(directory, model.joint_vocabulary ? "joint.vocab" : side);
+  };
+  model.source = read_tokenizer(member<ordered_json>(json, config_file, "source", "an object"), config_file,
+                                vocabulary_file("source.vocab"));
+  model.target = read_tokenizer(member<ordered_json>(json, config_file, "target", "an object"), config_file,
+                                vocabulary_file("target.vocab"));
+  check_input(config.tie != Tie::all || model.joint_vocabulary,
+              "'{}' ties all embeddings but names two vocabularies", config_file);
+  check_vocabulary(vocabulary_file("source.vocab"), *model.source, config.source_vocabulary);
+  check_vocabulary(vocabulary_file("target.vocab"), *model.target, config.target_vocabulary);
+
+  // What the file holds bounds the memory: a config that asks for more than that is refused before it gets any.
+  const std::string file = path_in(directory, "model.safetensors");
+  const TensorFile tensors = read_safetensors(file);
+  int64_t held = 0;
+  for (const auto& [name, tensor] : tensors.tensors) held += tensor.size();
+  const int64_t needed = Transformer::count_parameters(config);
+  check_input(held >= needed, "'{}' holds {} numbers, but the model in '{}' has {} parameters", file, held, config_file,
+              needed);
+  model.transformer = std::make_unique<Transformer>(config);
+  copy_parameters(file, tensors, *model.transformer);
+  return model;
+}
+
+void load_parameters(const std::string& file, Transformer& model) { copy_parameters(file, read_safetensors(file), model); }
+
+}  // namespace transduce

@@ -1,0 +1,45 @@
+#pragma once
+
+// A model on disk is a directory:
+//   config.json         what it is made of (TransformerConfig) and how text is cut
+//   model.safetensors   its parameters, float32, under the names that ParameterSet lists
+//   source.vocab, target.vocab, or with one vocabulary for both sides joint.vocab
+
+#include <memory>
+#include <string>
+
+#include "transduce/data/tokenizer.h"
+#include "transduce/models/transformer.h"
+
+namespace transduce {
+
+// A Transformer with the tokenizers it was trained with: all that is needed to translate.
+struct Seq2SeqModel {
+  std::unique_ptr<Transformer> transformer;
+  std::shared_ptr<const Tokenizer> source;
+  std::shared_ptr<const Tokenizer> target;
+  bool joint_vocabulary = false;  // one vocabulary for both sides
+};
+
+// A model with fresh parameters for these tokenizers: sets the config's vocabulary sizes and draws from the seed.
+// Errors: InputError from TransformerConfig::validate, and when all embeddings are tied without a joint vocabulary.
+Seq2SeqModel make_model(TransformerConfig config, std::shared_ptr<const Tokenizer> source,
+                        std::shared_ptr<const Tokenizer> target, bool joint_vocabulary, uint64_t seed);
+
+// Writes config.json and the vocabularies, making the directory. Errors: those of AtomicFile.
+void save_description(const std::string& directory, const Seq2SeqModel& model);
+
+// Writes the parameters to DIRECTORY/model.safetensors: beside it, then renamed. Errors: those of AtomicFile.
+void save_parameters(const std::string& directory, const Transformer& model);
+
+// Whether the directory holds a model already.
+bool holds_model(const std::string& directory);
+
+// Reads a model. Errors: InputError naming the file and the value: a missing file, an unknown field, a vocabulary
+// larger than its embedding (more rows than tokens are fine), a tensor that is missing, unused or of another shape.
+Seq2SeqModel load_model(const std::string& directory);
+
+// The same for parameters alone, e.g. those of an earlier step.
+void load_parameters(const std::string& file, Transformer& model);
+
+}  // namespace transduce

@@ -1,0 +1,58 @@
+#pragma once
+
+// The matrix product that everything else stands on, and the few helpers that kernels share.
+
+#include <cstdint>
+#include <memory>
+
+#include "transduce/tensor/tensor.h"
+
+namespace transduce::cpu {
+
+// The elements of a matrix, row i at data + i * stride.
+template <class T>
+struct Matrix {
+  T* data = nullptr;
+  int64_t stride = 0;
+
+  Matrix() = default;
+  Matrix(T* at, int64_t row_stride) : data(at), stride(row_stride) {}
+  explicit Matrix(const Tensor& t) : data(t.data<float>()), stride(t.row_stride()) {}
+  T* row(int64_t i) const { return data + i * stride; }
+  operator Matrix<const T>() const { return {data, stride}; }
+};
+
+enum class Transpose { no, yes };
+
+// c = alpha * op(a) op(b) + beta * c with op(a) (M, K), op(b) (K, N), c (M, N); beta = 0 does not read c.
+// Uses all threads, or one inside a parallel loop. Errors: RunError when the library fails.
+void matmul(Transpose transpose_a, Transpose transpose_b, int64_t M, int64_t N, int64_t K, float alpha,
+            Matrix<const float> a, Matrix<const float> b, float beta, Matrix<float> c);
+
+// y (N, O) = x weight^T + bias (null: none), with x (N, I) and weight (O, I).
+void linear(int64_t N, int64_t I, int64_t O, Matrix<const float> x, Matrix<const float> weight,
+            const float* bias, Matrix<float> y);
+
+// sums (C) += the columns of x (N, C).
+void add_column_sums(int64_t N, int64_t C, Matrix<const float> x, float* sums);
+
+// Null for an absent argument.
+inline float* data_or_null(const Tensor& t) { return t.empty() ? nullptr : t.data<float>(); }
+inline int32_t* ids_or_null(const Tensor& t) { return t.empty() ? nullptr : t.data<int32_t>(); }
+
+// Room for intermediate results: make it thread_local and it is taken from the system only when a call needs
+// more than any before.
+class Scratch {
+ public:
+  // At least `count` floats, 64-byte aligned, contents undefined; the pointers of earlier calls die.
+  float* floats(int64_t count);
+
+ private:
+  struct Free {
+    void operator()(float* data) const;
+  };
+  std::unique_ptr<float[], Free> data_;
+  int64_t count_ = 0;
+};
+
+}  // namespace transduce::cpu

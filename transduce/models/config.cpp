@@ -1,0 +1,172 @@
+#include "transduce/models/config.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+namespace transduce {
+namespace {
+
+template <class E>
+using Names = std::vector<std::pair<E, const char*>>;
+
+const Names<NormPlacement> kNormPlacements{{NormPlacement::post, "post"}, {NormPlacement::pre, "pre"}};
+const Names<NormKind> kNormKinds{{NormKind::layer, "layer"}, {NormKind::rms, "rms"}};
+const Names<Activation> kActivations{{Activation::relu, "relu"},
+                                     {Activation::gelu, "gelu"},
+                                     {Activation::gelu_tanh, "gelu-tanh"},
+                                     {Activation::swish, "swish"},
+                                     {Activation::swiglu, "swiglu"}};
+const Names<PositionKind> kPositionKinds{{PositionKind::sinusoidal, "sinusoidal"}, {PositionKind::learned, "learned"}};
+const Names<Tie> kTies{{Tie::none, "none"}, {Tie::decoder, "decoder"}, {Tie::all, "all"}};
+
+template <class E>
+const char* name_in(const Names<E>& names, E value) {
+  for (const auto& [candidate, name] : names) {
+    if (candidate == value) return name;
+  }
+  return "?";
+}
+
+template <class E>
+E parse_in(const Names<E>& names, const char* what, const std::string& text) {
+  std::string known;
+  for (const auto& [value, name] : names) {
+    if (text == name) return value;
+    known += (known.empty() ? "" : ", ") + std::string(name);
+  }
+  fail_input("unknown {} '{}': choose one of {}", what, text, known);
+}
+
+// Binds every field once, to be written and to be read.
+template <class Config, class Visitor>
+void visit_fields(Config& c, Visitor&& visit) {
+  visit("source_vocabulary", c.source_vocabulary);
+  visit("target_vocabulary", c.target_vocabulary);
+  visit("width", c.width);
+  visit("heads", c.heads);
+  visit("feed_forward", c.feed_forward);
+  visit("encoder_layers", c.encoder_layers);
+  visit("decoder_layers", c.decoder_layers);
+  visit("norm", c.norm);
+  visit("norm_kind", c.norm_kind);
+  visit("norm_epsilon", c.norm_epsilon);
+  visit("activation", c.activation);
+  visit("positions", c.positions);
+  visit("max_positions", c.max_positions);
+  visit("tie", c.tie);
+  visit("embedding_scale", c.embedding_scale);
+  visit("output_bias", c.output_bias);
+  visit("dropout", c.dropout);
+  visit("attention_dropout", c.attention_dropout);
+  visit("activation_dropout", c.activation_dropout);
+}
+
+void parse_enum(const std::string& text, NormPlacement& value) { value = parse_norm_placement(text); }
+void parse_enum(const std::string& text, NormKind& value) { value = parse_norm_kind(text); }
+void parse_enum(const std::string& text, Activation& value) { value = parse_activation(text); }
+void parse_enum(const std::string& text, PositionKind& value) { value = parse_position_kind(text); }
+void parse_enum(const std::string& text, Tie& value) { value = parse_tie(text); }
+
+template <class T>
+void read_field(const std::string& name, const nlohmann::json& json, T& field) {
+  const auto wrong = [&](const char* expected) {
+    fail_input("config.json: '{}' must be {}, got {}", name, expected, json.dump());
+  };
+  if constexpr (std::is_enum_v<T>) {
+    if (!json.is_string()) wrong("a name in quotes");
+    parse_enum(json.get<std::string>(), field);
+  } else if constexpr (std::is_same_v<T, bool>) {
+    if (!json.is_boolean()) wrong("true or false");
+    field = json.get<bool>();
+  } else if constexpr (std::is_integral_v<T>) {
+    if (!json.is_number_integer() || (json.is_number_unsigned() && json.get<uint64_t>() > INT64_MAX)) {
+      wrong("a whole number");
+    }
+    field = json.get<int64_t>();
+  } else {
+    if (!json.is_number()) wrong("a number");
+    field = json.get<double>();
+  }
+}
+
+void check_range(const char* name, int64_t value, int64_t low, int64_t high) {
+  check_input(value >= low && value <= high, "{} {} is out of range: give {} to {}", name, value, low, high);
+}
+
+void check_probability(const char* name, double value) {
+  check_input(value >= 0.0 && value < 1.0, "{} {} is out of range: give a probability from 0 to below 1", name, value);
+}
+
+}  // namespace
+
+const char* to_string(NormPlacement value) { return name_in(kNormPlacements, value); }
+const char* to_string(NormKind value) { return name_in(kNormKinds, value); }
+const char* to_string(Activation value) { return name_in(kActivations, value); }
+const char* to_string(PositionKind value) { return name_in(kPositionKinds, value); }
+const char* to_string(Tie value) { return name_in(kTies, value); }
+
+NormPlacement parse_norm_placement(const std::string& name) { return parse_in(kNormPlacements, "norm placement", name); }
+NormKind parse_norm_kind(const std::string& name) { return parse_in(kNormKinds, "norm kind", name); }
+Activation parse_activation(const std::string& name) { return parse_in(kActivations, "activation", name); }
+PositionKind parse_position_kind(const std::string& name) { return parse_in(kPositionKinds, "kind of positions", name); }
+Tie parse_tie(const std::string& name) { return parse_in(kTies, "tying", name); }
+
+void TransformerConfig::validate() const {
+  check_range("source vocabulary", source_vocabulary, 1, int64_t{1} << 24);
+  check_range("target vocabulary", target_vocabulary, 1, int64_t{1} << 24);
+  check_range("width", width, 1, 1 << 16);
+  check_range("heads", heads, 1, width);
+  check_input(width % heads == 0,
+              "width {} is not divisible by {} heads: every head needs width / heads columns; choose a width that is "
+              "a multiple of {}, or other heads",
+              width, heads, heads);
+  check_range("feed-forward", feed_forward, 1, 1 << 20);
+  check_range("encoder layers", encoder_layers, 0, 1024);
+  check_range("decoder layers", decoder_layers, 1, 1024);
+  check_range("max positions", max_positions, 1, 1 << 24);
+  check_input(norm_epsilon > 0.0 && norm_epsilon < 1.0, "norm epsilon {} is out of range: give a value between 0 and 1",
+              norm_epsilon);
+  check_input(tie != Tie::all || source_vocabulary == target_vocabulary,
+              "tying all embeddings needs one vocabulary for both sides, got {} source and {} target tokens: build a "
+              "joint vocabulary or tie the decoder only",
+              source_vocabulary, target_vocabulary);
+  check_probability("dropout", dropout);
+  check_probability("attention dropout", attention_dropout);
+  check_probability("activation dropout", activation_dropout);
+}
+
+std::string to_json(const TransformerConfig& config) {
+  nlohmann::ordered_json json;
+  visit_fields(config, [&](const char* name, const auto& field) {
+    if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(field)>>) {
+      json[name] = to_string(field);
+    } else {
+      json[name] = field;
+    }
+  });
+  return json.dump(2);
+}
+
+TransformerConfig transformer_config_from_json(const std::string& text) {
+  nlohmann::json json;
+  try {
+    json = nlohmann::json::parse(text);
+  } catch (const nlohmann::json::exception& error) {
+    fail_input("config.json is not JSON: {}", error.what());
+  }
+  check_input(json.is_object(), "config.json must hold an object");
+  TransformerConfig config;
+  visit_fields(config, [&](const char* name, auto& field) {
+    const auto found = json.find(name);
+    if (found == json.end()) return;
+    read_field(name, *found, field);
+    json.erase(found);
+  });
+  check_input(json.empty(), "config.json: unknown field '{}'", json.empty() ? "" : json.begin().key());
+  config.validate();
+  return config;
+}
+
+}  // namespace transduce

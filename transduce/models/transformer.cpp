@@ -1,0 +1,214 @@
+#include "transduce/models/transformer.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace transduce {
+namespace {
+
+AttentionOptions attention_options(const TransformerConfig& c) {
+  return {c.width, c.heads, static_cast<float>(c.attention_dropout)};
+}
+
+FeedForward::Options feed_forward_options(const TransformerConfig& c) {
+  return {c.width, c.feed_forward, c.activation, static_cast<float>(c.activation_dropout)};
+}
+
+NormSpec norm_spec(const TransformerConfig& c) { return {c.norm_kind, c.norm_epsilon}; }
+
+Residual::Options residual_options(const TransformerConfig& c) {
+  return {c.norm, norm_spec(c), static_cast<float>(c.dropout)};
+}
+
+TokenEmbedding::Options embedding_options(const TransformerConfig& c) {
+  return {c.embedding_scale ? std::sqrt(static_cast<double>(c.width)) : 1.0, static_cast<float>(c.dropout)};
+}
+
+}  // namespace
+
+EncoderLayer::EncoderLayer(const Scope& scope, const TransformerConfig& c)
+    : self_attention_(scope / "self_attention", attention_options(c)),
+      self_attention_residual_(scope / "self_attention_norm", c.width, residual_options(c)),
+      feed_forward_(scope / "feed_forward", feed_forward_options(c)),
+      feed_forward_residual_(scope / "feed_forward_norm", c.width, residual_options(c)) {}
+
+Var EncoderLayer::operator()(Var x, const AttentionContext& context) const {
+  x = self_attention_residual_(x, [&](const Var& h) { return self_attention_(h, context); });
+  return feed_forward_residual_(x, [&](const Var& h) { return feed_forward_(h); });
+}
+
+DecoderLayer::DecoderLayer(const Scope& scope, const TransformerConfig& c)
+    : self_attention_(scope / "self_attention", attention_options(c)),
+      self_attention_residual_(scope / "self_attention_norm", c.width, residual_options(c)),
+      cross_attention_(scope / "cross_attention", attention_options(c)),
+      cross_attention_residual_(scope / "cross_attention_norm", c.width, residual_options(c)),
+      feed_forward_(scope / "feed_forward", feed_forward_options(c)),
+      feed_forward_residual_(scope / "feed_forward_norm", c.width, residual_options(c)) {}
+
+Var DecoderLayer::operator()(Var x, const Var& memory, const DecoderContext& context) const {
+  x = self_attention_residual_(x, [&](const Var& h) { return self_attention_(h, context.self); });
+  x = cross_attention_residual_(x, [&](const Var& h) { return cross_attention_(h, memory, context.cross); });
+  return feed_forward_residual_(x, [&](const Var& h) { return feed_forward_(h); });
+}
+
+Transformer::Transformer(const TransformerConfig& config, DType dtype) : Transformer(config, Unallocated{}) {
+  parameters_.allocate(dtype);
+}
+
+int64_t Transformer::count_parameters(const TransformerConfig& config) {
+  return Transformer(config, Unallocated{}).parameters().count();
+}
+
+Transformer::Transformer(const TransformerConfig& config, Unallocated) : config_(config) {
+  config_.validate();
+  const TransformerConfig& c = config_;
+  const Scope root(parameters_);
+
+  const bool shared = c.tie == Tie::all;
+  const Embedding source(root / (shared ? "shared_embedding" : "source_embedding"), c.source_vocabulary, c.width);
+  const Embedding target = shared ? source : Embedding(root / "target_embedding", c.target_vocabulary, c.width);
+  const auto positions = [&](const char* side) {
+    return Positions(root / side, c.positions, c.max_positions, c.width);
+  };
+  embeddings_.emplace_back(source, positions("source_positions"), embedding_options(c));
+  embeddings_.emplace_back(target, positions("target_positions"), embedding_options(c));
+
+  for (int64_t i = 0; i < c.encoder_layers; ++i) encoder_.emplace_back(root / "encoder" / "layers" / i, c);
+  for (int64_t i = 0; i < c.decoder_layers; ++i) decoder_.emplace_back(root / "decoder" / "layers" / i, c);
+  if (c.norm == NormPlacement::pre) {
+    final_norms_.emplace_back(root / "encoder" / "norm", c.width, norm_spec(c));
+    final_norms_.emplace_back(root / "decoder" / "norm", c.width, norm_spec(c));
+  }
+
+  const Scope output = root / "output";
+  output_weight_ = c.tie == Tie::none ? output.declare("weight", {c.target_vocabulary, c.width},
+                                                       Init::xavier_uniform(c.width, c.target_vocabulary))
+                                      : target.weight();
+  if (c.output_bias) output_bias_ = output.declare("bias", {c.target_vocabulary}, Init::zeros());
+}
+
+Var Transformer::encode(const Tokens& source, AttentionWeights* weights) const {
+  AttentionContext context;
+  context.queries = context.keys = source.layout;
+  context.weights = weights != nullptr ? &weights->encoder : nullptr;
+  Var x = embeddings_[0](source);  // (M, C)
+  for (const EncoderLayer& layer : encoder_) x = layer(x, context);
+  return final_norms_.empty() ? x : final_norms_[0](x);
+}
+
+Var Transformer::decode(const Tokens& target, const Var& encoded, const Layout& source,
+                        AttentionWeights* weights) const {
+  DecoderContext context;
+  context.self.queries = context.self.keys = context.cross.queries = target.layout;
+  context.cross.keys = source;
+  context.self.weights = weights != nullptr ? &weights->decoder : nullptr;
+  context.cross.weights = weights != nullptr ? &weights->cross : nullptr;
+  context.self.causal = true;
+  Var x = embeddings_[1](target);  // (N, C)
+  for (const DecoderLayer& layer : decoder_) x = layer(x, layer.project(encoded), context);
+  return final_norms_.empty() ? x : final_norms_[1](x);
+}
+
+Var Transformer::forward(const Tokens& source, const Tokens& target) const {
+  return decode(target, encode(source), source.layout);
+}
+
+Var Transformer::logits(const Var& decoded) const { return ops::linear(decoded, output_weight_, output_bias_); }
+
+ops::CrossEntropy Transformer::loss(const Var& decoded, const Tensor& expected, double smoothing) const {
+  return ops::linear_cross_entropy(decoded, output_weight_, output_bias_, expected, smoothing);
+}
+
+DecoderCache Transformer::start(const Var& encoded, const Layout& source, std::vector<int32_t> sentence,
+                                int64_t capacity) const {
+  check_input(capacity >= 1, "[start] a decoder cache needs room for at least one token, got {}", capacity);
+  DecoderCache cache;
+  cache.rooms_ = static_cast<int64_t>(sentence.size());
+  cache.capacity_ = capacity;
+  cache.lengths_.assign(sentence.size(), 0);
+  cache.sentence_ = std::move(sentence);
+  cache.memory_layout_ = source;
+  const Shape shape{cache.rooms_ * capacity, 2 * config_.width};
+  for (const DecoderLayer& layer : decoder_) {
+    cache.layers_.push_back(
+        {{Tensor(shape, encoded.dtype()), capacity}, Tensor(shape, encoded.dtype()), layer.project(encoded)});
+  }
+  return cache;
+}
+
+Var Transformer::step(const std::vector<int32_t>& ids, DecoderCache& cache) const {
+  const auto slots = static_cast<size_t>(cache.slots());
+  check_input(ids.size() == slots, "[step] {} tokens for {} slots", ids.size(), slots);
+  Tokens tokens;
+  tokens.ids = Tensor::of<int32_t>({cache.slots()}, ids);
+  tokens.positions = Tensor::of<int32_t>({cache.slots()}, cache.lengths_);
+  tokens.layout = Layout::packed(std::vector<int32_t>(slots, 1));
+
+  const auto fullest = std::max_element(cache.lengths_.begin(), cache.lengths_.end());
+  if (fullest != cache.lengths_.end() && *fullest >= cache.capacity_) cache.grow();
+
+  std::vector<int32_t> begin(slots), memory_begin(slots), memory_length(slots);
+  for (size_t s = 0; s < slots; ++s) {
+    begin[s] = static_cast<int32_t>(static_cast<int64_t>(s) * cache.capacity_);
+    ++cache.lengths_[s];
+    const auto sentence = static_cast<size_t>(cache.sentence_[s]);
+    memory_begin[s] = cache.memory_layout_.begin[sentence];
+    memory_length[s] = cache.memory_layout_.length[sentence];
+  }
+  DecoderContext context;
+  context.self.queries = context.cross.queries = tokens.layout;
+  context.self.keys = Layout::placed(begin, cache.lengths_, cache.rooms_ * cache.capacity_);
+  context.self.causal = true;
+  context.cross.keys = Layout::placed(memory_begin, memory_length, cache.memory_layout_.rows);
+
+  Var x = embeddings_[1](tokens);  // (slots, C)
+  for (size_t i = 0; i < decoder_.size(); ++i) {
+    context.self.cache = &cache.layers_[i].self;
+    x = decoder_[i](x, cache.layers_[i].memory, context);
+  }
+  return final_norms_.empty() ? x : final_norms_[1](x);
+}
+
+void DecoderCache::reorder(const std::vector<int32_t>& from) {
+  check_input(static_cast<int64_t>(from.size()) <= rooms_, "[reorder] {} slots, but the cache has room for {}",
+              from.size(), rooms_);
+  bool in_place = true;  // nobody moves: greedy search most of the time
+  for (size_t s = 0; s < from.size(); ++s) in_place = in_place && from[s] == static_cast<int32_t>(s);
+  if (in_place) {
+    lengths_.resize(from.size());
+    sentence_.resize(from.size());
+    return;
+  }
+  for (LayerCache& layer : layers_) {
+    for (size_t s = 0; s < from.size(); ++s) {
+      const int64_t to = static_cast<int64_t>(s) * capacity_, old = int64_t{from[s]} * capacity_;
+      const int64_t length = lengths_.at(static_cast<size_t>(from[s]));
+      layer.spare.rows(to, to + length).copy_from(layer.self.rows.rows(old, old + length));
+    }
+    std::swap(layer.spare, layer.self.rows);
+  }
+  std::vector<int32_t> lengths, sentence;
+  for (const int32_t slot : from) {
+    lengths.push_back(lengths_[static_cast<size_t>(slot)]);
+    sentence.push_back(sentence_[static_cast<size_t>(slot)]);
+  }
+  lengths_ = std::move(lengths);
+  sentence_ = std::move(sentence);
+}
+
+void DecoderCache::grow() {
+  const int64_t capacity = 2 * capacity_;
+  for (LayerCache& layer : layers_) {
+    const Shape shape{rooms_ * capacity, layer.self.rows.dim(1)};
+    Tensor larger(shape, layer.self.rows.dtype());
+    for (size_t s = 0; s < lengths_.size(); ++s) {
+      const int64_t to = static_cast<int64_t>(s) * capacity, old = static_cast<int64_t>(s) * capacity_;
+      larger.rows(to, to + lengths_[s]).copy_from(layer.self.rows.rows(old, old + lengths_[s]));
+    }
+    layer.self = {std::move(larger), capacity};
+    layer.spare = Tensor(shape, layer.self.rows.dtype());
+  }
+  capacity_ = capacity;
+}
+
+}  // namespace transduce

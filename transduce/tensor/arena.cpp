@@ -1,0 +1,93 @@
+#include "transduce/tensor/arena.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "transduce/base/error.h"
+
+namespace transduce {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+// Sizes are rounded up so that batches of slightly different lengths share blocks: to 64 bytes when small, then
+// to an eighth of the next power of two, which wastes at most 12.5 %.
+size_t round_size(size_t bytes) {
+  size_t step = kAlignment;
+  while (step * 16 < bytes) step *= 2;
+  return (bytes + step - 1) / step * step;
+}
+
+}  // namespace
+
+Storage::~Storage() { arena_->release(data_, bytes_); }
+
+Arena& Arena::instance() {
+  static Arena* arena = new Arena;  // never destroyed: tensors with static lifetime may outlive main()
+  return *arena;
+}
+
+std::shared_ptr<Storage> Arena::allocate(size_t bytes) {
+  const size_t size = round_size(bytes == 0 ? 1 : bytes);
+  std::byte* data = nullptr;
+  size_t actual = size;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = waiting_.lower_bound(size);
+    if (found != waiting_.end() && found->first <= size + size / 4) {
+      actual = found->first;
+      data = found->second;
+      waiting_.erase(found);
+      waiting_bytes_ -= actual;
+    }
+  }
+  if (data == nullptr) {
+    // Blocks that wait but do not fit must not pile up beside the live ones.
+    const ArenaStatistics now = statistics();
+    if (now.held - now.in_use > now.in_use / 2 + (size_t{64} << 20)) trim(now.in_use / 4);
+    data = static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
+    if (data == nullptr) {
+      trim();
+      data = static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
+    }
+    if (data == nullptr) fail_run("out of memory: a tensor of {} bytes was asked for; use a smaller batch", bytes);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    statistics_.held += size;
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    statistics_.in_use += actual;
+    statistics_.peak = std::max(statistics_.peak, statistics_.in_use);
+  }
+  return std::make_shared<Storage>(data, actual, this);
+}
+
+void Arena::release(std::byte* data, size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  statistics_.in_use -= bytes;
+  waiting_.emplace(bytes, data);
+  waiting_bytes_ += bytes;
+}
+
+ArenaStatistics Arena::statistics() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return statistics_;
+}
+
+void Arena::reset_peak() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  statistics_.peak = statistics_.in_use;
+}
+
+void Arena::trim(size_t keep) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  while (waiting_bytes_ > keep) {
+    const auto largest = std::prev(waiting_.end());
+    waiting_bytes_ -= largest->first;
+    statistics_.held -= largest->first;
+    std::free(largest->second);
+    waiting_.erase(largest);
+  }
+}
+
+}  // namespace transduce

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "transduce/data/batches.h"
+#include "transduce/data/tasks.h"
+
+namespace transduce {
+
+// Where a training run takes its batches from.
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  // The next batch; never empty, never ends.
+  virtual std::vector<Example> next() = 0;
+  // How often the whole data has been seen, counting the batches given so far; 0 for data without end.
+  virtual double epochs() const = 0;
+  // Batches in the current epoch; 0 for data without end.
+  virtual int64_t batches_per_epoch() const = 0;
+};
+
+// Epoch after epoch of fixed examples, shuffled anew each time (see make_batches).
+// Errors: InputError when there are none, or from make_batches.
+std::unique_ptr<BatchSource> corpus_batches(std::vector<Example> examples, const BatchOptions& options);
+
+// Fresh examples of a made-up task without end: batch i holds examples i * batch_size and on of the seed.
+std::unique_ptr<BatchSource> task_batches(const Task& task, std::shared_ptr<const Tokenizer> source,
+                                          std::shared_ptr<const Tokenizer> target, const BatchOptions& options);
+
+}  // namespace transduce
