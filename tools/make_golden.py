@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the golden fixtures in tests/golden/fixtures from PyTorch; tests/golden/README.md says what is in them.
+"""Makes the golden fixtures in tests/golden/fixtures from PyTorch; tests/golden/README.md describes them.
 
   make_golden.py                            writes every fixture anew
   make_golden.py --check                    makes them again and compares with the files that are there
@@ -28,7 +28,7 @@ STEPS = 10
 TOLERANCE = 1e-12  # of --check
 
 
-# ---- packed and padded form -----------------------------------------------------------------------------------
+# ---- packed and padded form -------------------------------------------------------------------------------
 
 
 def real_rows(lengths):
@@ -44,7 +44,8 @@ def pack(padded, lengths):
 def pad(packed, lengths, value=0):
     """(N, ...) -> (B, T, ...)"""
     padded = packed.new_full((len(lengths), max(lengths), *packed.shape[1:]), value)
-    return padded.masked_scatter(real_rows(lengths).view(*padded.shape[:2], *[1] * (packed.dim() - 1)), packed)
+    padded[real_rows(lengths)] = packed
+    return padded
 
 
 def causal_mask(length):
@@ -52,7 +53,7 @@ def causal_mask(length):
     return torch.ones(length, length, dtype=torch.bool).triu(1)
 
 
-# ---- the models, from PyTorch's own layers --------------------------------------------------------------------
+# ---- the models, from PyTorch's own layers ----------------------------------------------------------------
 
 
 def sinusoids(length, width):
@@ -78,7 +79,8 @@ class Transformer(nn.Module):
         self.target = self.source
         if tie != "all":
             self.target = nn.Embedding(config["target_vocabulary"], width, dtype=torch.float64)
-        self.output = nn.Linear(width, config["target_vocabulary"], config["output_bias"], dtype=torch.float64)
+        self.output = nn.Linear(width, config["target_vocabulary"], config["output_bias"],
+                                dtype=torch.float64)
         if tie != "none":
             self.output.weight = self.target.weight
 
@@ -97,11 +99,13 @@ class Transformer(nn.Module):
         return table(ids) * math.sqrt(self.width) + sinusoids(ids.shape[1], self.width)
 
     def forward(self, source_ids, source_pads, target_ids, target_pads):
-        """ids (B, S) and (B, T), pads true where a position is none -> encoder output (B, S, C), logits (B, T, V)"""
-        memory = self.transformer.encoder(self.embed(self.source, source_ids), src_key_padding_mask=source_pads)
+        """ids (B, S) and (B, T), pads true at pads -> encoder output (B, S, C), logits (B, T, V)"""
+        memory = self.transformer.encoder(self.embed(self.source, source_ids),
+                                          src_key_padding_mask=source_pads)
         state = self.transformer.decoder(self.embed(self.target, target_ids), memory,
                                          tgt_mask=causal_mask(target_ids.shape[1]),
-                                         tgt_key_padding_mask=target_pads, memory_key_padding_mask=source_pads)
+                                         tgt_key_padding_mask=target_pads,
+                                         memory_key_padding_mask=source_pads)
         return memory, self.output(state)
 
 
@@ -116,7 +120,7 @@ def randomise(module):
                 p.copy_(noise / math.sqrt(p.shape[-1]) if p.dim() == 2 else 0.2 * noise)
 
 
-# ---- our names of PyTorch's parameters ------------------------------------------------------------------------
+# ---- our names of PyTorch's parameters --------------------------------------------------------------------
 # Each returns {our name: (parameter, first row, last row + 1)}.
 
 
@@ -177,7 +181,7 @@ def gradients_of(names):
     return {f"grad.{name}": p.grad[begin:end].clone() for name, (p, begin, end) in names.items()}
 
 
-# ---- fixtures: each returns {name: tensor} --------------------------------------------------------------------
+# ---- fixtures: each returns {name: tensor} ----------------------------------------------------------------
 
 
 def model_batch(config, source_lengths, target_lengths):
@@ -216,8 +220,8 @@ def model_fixture(config, source_lengths, target_lengths):
         loss.backward()
         losses.append(loss.detach())
         if step == 0:
-            expected = {"encoder_output": pack(memory, source_lengths), "logits": pack(logits, target_lengths),
-                        "loss": loss.reshape(1)}
+            expected = {"encoder_output": pack(memory, source_lengths),
+                        "logits": pack(logits, target_lengths), "loss": loss.reshape(1)}
             gradients = gradients_of(names)
         optimizer.step()
     expected["losses"] = torch.stack(losses)
@@ -263,7 +267,8 @@ def attention_fixture(config, lengths, source_lengths):
     """Scaled dot-product attention alone, by PyTorch's function on padded input with a mask."""
     width, heads = config["width"], config["heads"]
     shapes = {"query": lengths, "key": source_lengths, "value": source_lengths}
-    inputs = {name: torch.randn(sum(n), width, dtype=torch.float64).requires_grad_() for name, n in shapes.items()}
+    inputs = {name: torch.randn(sum(n), width, dtype=torch.float64).requires_grad_()
+              for name, n in shapes.items()}
     weights = torch.randn(sum(lengths), width, dtype=torch.float64)
 
     def split(name):  # (N, C) -> (B, H, T, D)
@@ -288,7 +293,7 @@ def attention_fixture(config, lengths, source_lengths):
     return fixture
 
 
-# ---- the cases ------------------------------------------------------------------------------------------------
+# ---- the cases --------------------------------------------------------------------------------------------
 
 SIZES = {16: dict(width=16, heads=4, feed_forward=32), 15: dict(width=15, heads=3, feed_forward=31)}
 SOURCE_LENGTHS, TARGET_LENGTHS = [5, 1, 7, 3], [4, 6, 1, 2]
@@ -320,10 +325,10 @@ LAYERS = {
     for norm, activation, width, odd in [("post", "relu", 16, ""), ("pre", "gelu", 16, ""),
                                          ("pre", "relu", 15, "_odd"), ("post", "gelu", 15, "_odd")]
 }
-ATTENTIONS = {
-    "attention_self": (dict(kind="attention", width=16, heads=4, causal=False), SOURCE_LENGTHS, SOURCE_LENGTHS),
-    "attention_causal": (dict(kind="attention", width=15, heads=3, causal=True), TARGET_LENGTHS, TARGET_LENGTHS),
-    "attention_cross": (dict(kind="attention", width=15, heads=5, causal=False), TARGET_LENGTHS, SOURCE_LENGTHS),
+ATTENTIONS = {  # config, lengths of the queries, lengths of the keys and values
+    "attention_self": (dict(width=16, heads=4, causal=False), SOURCE_LENGTHS, SOURCE_LENGTHS),
+    "attention_causal": (dict(width=15, heads=3, causal=True), TARGET_LENGTHS, TARGET_LENGTHS),
+    "attention_cross": (dict(width=15, heads=5, causal=False), TARGET_LENGTHS, SOURCE_LENGTHS),
 }
 
 
@@ -339,7 +344,7 @@ def all_fixtures():
                                                     else [SOURCE_LENGTHS]))
     for name, (config, lengths, source_lengths) in ATTENTIONS.items():
         torch.manual_seed(seed_of(name))
-        yield name, config, attention_fixture(config, lengths, source_lengths)
+        yield name, dict(kind="attention", **config), attention_fixture(config, lengths, source_lengths)
 
 
 def seed_of(name):
@@ -364,7 +369,7 @@ def live_fixture(seed):
     return config, model_fixture(config, *lengths)
 
 
-# ---- files ----------------------------------------------------------------------------------------------------
+# ---- files ------------------------------------------------------------------------------------------------
 
 
 def narrow(tensors):
@@ -389,7 +394,8 @@ def differences(path, config, tensors):
     for name in sorted(there.keys() & made.keys()):
         a, b = there[name], made[name]
         if a.shape != b.shape or a.dtype != b.dtype:
-            found.append(f"{path.name}: {name} is {a.dtype} {tuple(a.shape)}, made {b.dtype} {tuple(b.shape)}")
+            found.append(f"{path.name}: {name} is {a.dtype} {tuple(a.shape)}, "
+                         f"made {b.dtype} {tuple(b.shape)}")
         elif not torch.allclose(a.double(), b.double(), rtol=TOLERANCE, atol=TOLERANCE):
             found.append(f"{path.name}: {name} differs by {(a - b).abs().max().item():.3g}")
     return found
@@ -400,16 +406,18 @@ def check():
     for name, config, tensors in all_fixtures():
         names.add(f"{name}.safetensors")
         found += differences(FIXTURES / f"{name}.safetensors", config, tensors)
-    found += [f"{path.name}: no case makes it" for path in sorted(FIXTURES.iterdir()) if path.name not in names]
+    found += [f"{path.name}: no case makes it"
+              for path in sorted(FIXTURES.iterdir()) if path.name not in names]
     print("\n".join(found) if found else f"{len(names)} fixtures agree within {TOLERANCE}")
     return 1 if found else 0
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--check", action="store_true", help="compare with the files that are there")
-    mode.add_argument("--live", type=int, metavar="SEED", help="write one whole-model fixture of random shape")
+    mode.add_argument("--live", type=int, metavar="SEED", help="write one whole model of random shape")
     parser.add_argument("--output", type=Path, metavar="FILE", help="where --live writes")
     arguments = parser.parse_args()
     if (arguments.live is None) != (arguments.output is None):

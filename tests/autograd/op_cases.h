@@ -3,6 +3,7 @@
 // The table of ops: for each the cases it is tested on, with the same mathematics written as plain loops.
 
 #include <functional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,8 @@ struct OpCase {
 struct OpRow {
   const char* name;
   std::vector<OpCase> (*cases)();
+
+  friend void PrintTo(const OpRow& row, std::ostream* out) { *out << row.name; }
 };
 
 const std::vector<OpRow>& op_table();

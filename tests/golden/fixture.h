@@ -80,13 +80,22 @@ class Comparison {
  public:
   Comparison(const Fixture& fixture, double tolerance) : fixture_(fixture), tolerance_(tolerance) {}
 
-  // `slack`: how much more than one forward and backward pass lies behind `got`.
-  void expect(const std::string& key, const checks::Values& got, double slack = 1.0) {
-    const double error = checks::relative_error(got, fixture_.values(key));
+  // `slack`: how much more than one forward and backward pass lies behind `got`. `floor`: see relative_error.
+  void expect(const std::string& key, const checks::Values& got, double slack = 1.0, double floor = 1e-3) {
+    const double error = checks::relative_error(got, fixture_.values(key), floor);
     EXPECT_LE(error, slack * tolerance_) << fixture_.name << ": " << key;
     worst_ = std::max(worst_, error);
   }
   void expect(const std::string& key, const Tensor& got) { expect(key, checks::values_of(got)); }
+
+  // sum(output * weights) is a sum of either sign, so its error is relative to the sum of the magnitudes.
+  void expect_weighted_loss(const Tensor& got) {
+    const checks::Values output = fixture_.values("expected.output"),
+                         weights = fixture_.values("input.weights");
+    double magnitude = 0.0;
+    for (size_t i = 0; i < output.size(); ++i) magnitude += std::abs(output[i] * weights[i]);
+    expect("expected.loss", checks::values_of(got), 1.0, magnitude);
+  }
 
   // `scale`: what the gradients found are multiplied by to be those of the fixture's loss.
   void expect_gradients(const ParameterSet& set, double scale = 1.0) {

@@ -5,6 +5,8 @@
 namespace transduce::ops {
 namespace {
 
+// Messages are put together only when a check fails: these run before every op.
+
 // Whether an op on these inputs has to leave a record.
 template <class... Vars>
 bool recording(const Vars&... inputs) {
@@ -26,8 +28,8 @@ Var result(Tensor value, bool record, F&& backward) {
 }
 
 void check_matrix(const char* op, const char* what, const Var& x) {
-  check_input(!x.empty() && x.value().rank() == 2, "[{}] expected {} to be a matrix, got {}", op, what,
-              x.empty() ? "nothing" : to_string(x.shape()));
+  if (!x.empty() && x.value().rank() == 2) return;
+  fail_input("[{}] expected {} to be a matrix, got {}", op, what, x.empty() ? "nothing" : to_string(x.shape()));
 }
 
 // For kernels that may not be given a column range of a wider matrix: they would misread it in silence.
@@ -39,26 +41,28 @@ void check_whole(const char* op, const char* what, const Var& x) {
 
 void check_width(const char* op, const char* what, const Var& x, const char* letter, int64_t width) {
   check_matrix(op, what, x);
-  check_input(x.dim(1) == width, "[{}] expected {} (N, {}) with {} = {}, got {}", op, what, letter, letter, width,
-              to_string(x.shape()));
+  if (x.dim(1) == width) return;
+  fail_input("[{}] expected {} (N, {}) with {} = {}, got {}", op, what, letter, letter, width, to_string(x.shape()));
 }
 
 void check_vector(const char* op, const char* what, const Var& x, int64_t size) {
-  check_input(x.empty() || x.shape() == Shape{size}, "[{}] expected {} ({}), got {}", op, what, size,
-              x.empty() ? "" : to_string(x.shape()));
+  if (x.empty() || (x.value().rank() == 1 && x.dim(0) == size)) return;
+  fail_input("[{}] expected {} ({}), got {}", op, what, size, to_string(x.shape()));
 }
 
 void check_same(const char* op, const char* a_name, const Var& a, const char* b_name, const Var& b) {
   check_whole(op, a_name, a);
   check_whole(op, b_name, b);
-  check_input(a.shape() == b.shape(), "[{}] expected {} and {} of one shape, got {} and {}", op, a_name, b_name,
-              to_string(a.shape()), to_string(b.shape()));
+  if (a.shape() == b.shape()) return;
+  fail_input("[{}] expected {} and {} of one shape, got {} and {}", op, a_name, b_name, to_string(a.shape()),
+             to_string(b.shape()));
 }
 
 // The ids must lie in the table: a wrong one would read foreign memory.
 void check_ids(const char* op, const char* what, const Tensor& ids, int64_t limit) {
-  check_input(ids.rank() == 1 && ids.dtype() == DType::int32, "[{}] expected {} (N) int32, got {} {}", op, what,
-              name_of(ids.dtype()), to_string(ids.shape()));
+  if (ids.rank() != 1 || ids.dtype() != DType::int32) {
+    fail_input("[{}] expected {} (N) int32, got {} {}", op, what, name_of(ids.dtype()), to_string(ids.shape()));
+  }
   const int32_t* id = ids.data<int32_t>();
   for (int64_t i = 0; i < ids.size(); ++i) {
     check_input(id[i] >= 0 && id[i] < limit, "[{}] {} {} at place {} is outside of 0 to {}", op, what, id[i], i,
@@ -234,9 +238,10 @@ Var attention(const Var& q, const Var& k, const Var& v, AttentionSpec spec, floa
   check_input(spec.heads >= 1 && width % spec.heads == 0,
               "[attention] width {} is not divisible by {} heads", width, spec.heads);
   check_input(k.dim(0) == v.dim(0), "[attention] {} keys but {} values", k.dim(0), v.dim(0));
-  check_input(spec.queries.rows == q.dim(0) && spec.keys.rows == k.dim(0),
-              "[attention] layouts of {} query and {} key rows do not fit q {} and k {}", spec.queries.rows,
-              spec.keys.rows, to_string(q.shape()), to_string(k.shape()));
+  if (spec.queries.rows != q.dim(0) || spec.keys.rows != k.dim(0)) {
+    fail_input("[attention] layouts of {} query and {} key rows do not fit q {} and k {}", spec.queries.rows,
+               spec.keys.rows, to_string(q.shape()), to_string(k.shape()));
+  }
   check_input(spec.queries.sequences() == spec.keys.sequences(), "[attention] {} query but {} key sequences",
               spec.queries.sequences(), spec.keys.sequences());
   if (spec.causal) {
@@ -246,10 +251,9 @@ Var attention(const Var& q, const Var& k, const Var& v, AttentionSpec spec, floa
                   spec.keys.length[b], spec.queries.length[b], b);
     }
   }
-  if (spec.visible) {
-    check_input(spec.visible.dtype() == DType::uint8 && spec.visible.size() == spec.block_elements(),
-                "[attention] expected a visible mask of {} uint8 elements (the sum of T x S), got {} {}",
-                spec.block_elements(), name_of(spec.visible.dtype()), to_string(spec.visible.shape()));
+  if (spec.visible && (spec.visible.dtype() != DType::uint8 || spec.visible.size() != spec.block_elements())) {
+    fail_input("[attention] expected a visible mask of {} uint8 elements (the sum of T x S), got {} {}",
+               spec.block_elements(), name_of(spec.visible.dtype()), to_string(spec.visible.shape()));
   }
   spec.dropout = next_dropout(p);
   const bool record = recording(q, k, v);
@@ -269,8 +273,9 @@ CrossEntropy linear_cross_entropy(const Var& x, const Var& weight, const Var& bi
   check_linear("linear_cross_entropy", x, weight, bias);
   check_whole("linear_cross_entropy", "x", x);
   check_ids("linear_cross_entropy", "target", targets, weight.dim(0));
-  check_input(targets.size() == x.dim(0), "[linear_cross_entropy] {} targets for x {}", targets.size(),
-              to_string(x.shape()));
+  if (targets.size() != x.dim(0)) {
+    fail_input("[linear_cross_entropy] {} targets for x {}", targets.size(), to_string(x.shape()));
+  }
   check_input(smoothing >= 0.0 && smoothing < 1.0,
               "label smoothing {} is out of range: give a value from 0 to below 1", smoothing);
   const int64_t rows = x.dim(0), vocabulary = weight.dim(0);

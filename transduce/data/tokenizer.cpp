@@ -27,8 +27,10 @@ class LookupTokenizer : public Tokenizer {
 
   std::vector<int32_t> encode(std::string_view text) const override {
     std::string normal = normalize(text, spec_.normal_form);
+    const auto tokens = cut(spec_.kind, normal);
     std::vector<int32_t> ids;
-    for (const auto token : cut(spec_.kind, normal)) ids.push_back(vocabulary_.id(token));
+    ids.reserve(tokens.size());
+    for (const auto token : tokens) ids.push_back(vocabulary_.id(token));
     return ids;
   }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <span>
 
 #include "transduce/base/parallel.h"
@@ -10,8 +9,6 @@
 
 namespace transduce {
 namespace {
-
-constexpr double kImpossible = -std::numeric_limits<double>::infinity();
 
 // A way to go on: hypothesis `beam` of a sentence followed by `token`.
 struct Candidate {
@@ -39,8 +36,9 @@ double ranked(double log_probability, size_t length, double penalty) {
   return log_probability / std::pow((5.0 + static_cast<double>(length)) / 6.0, penalty);
 }
 
-// Adds the `wanted` best continuations of one hypothesis, scores in `logits` (V), to the list.
-void add_candidates(std::span<const float> logits, double so_far, int32_t beam, bool must_end, size_t wanted,
+// Adds the `wanted` best continuations of one hypothesis, scores in `logits` (V), to the list. Rows of the output
+// layer beyond the vocabulary take part in the softmax, as in training, but are no candidates.
+void add_candidates(std::span<const float> logits, int64_t vocabulary, double so_far, int32_t beam, bool must_end, size_t wanted,
                     std::vector<Candidate>& list) {
   const float top = *std::max_element(logits.begin(), logits.end());
   double sum = 0.0;
@@ -56,7 +54,7 @@ void add_candidates(std::span<const float> logits, double so_far, int32_t beam, 
     return;
   }
   // `list` is kept as a heap whose front is the worst of the best.
-  for (int32_t v = 0; v < static_cast<int32_t>(logits.size()); ++v) {
+  for (int32_t v = 0; v < static_cast<int32_t>(vocabulary); ++v) {
     if (v == Vocabulary::pad || v == Vocabulary::start) continue;
     const Candidate next = candidate(v);
     if (list.size() < wanted) {
@@ -88,8 +86,9 @@ void advance(Sentence& sentence, const Tensor& logits, int64_t first_slot, const
     const Hypothesis& hypothesis = sentence.alive[k];
     const bool must_end = static_cast<int64_t>(hypothesis.tokens.size()) >= sentence.max_length;
     const std::span<const float> row(logits.row<float>(first_slot + static_cast<int64_t>(k)),
-                                     static_cast<size_t>(options.vocabulary));
-    add_candidates(row, hypothesis.log_probability, static_cast<int32_t>(k), must_end, 2 * beam, candidates);
+                                     static_cast<size_t>(logits.dim(1)));
+    add_candidates(row, options.vocabulary, hypothesis.log_probability, static_cast<int32_t>(k), must_end, 2 * beam,
+                   candidates);
   }
   std::sort(candidates.begin(), candidates.end());
   std::vector<Hypothesis> alive;
@@ -139,6 +138,9 @@ std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const
   SearchOptions options = requested;
   const int64_t rows = model.config().target_vocabulary;
   options.vocabulary = options.vocabulary > 0 ? std::min(options.vocabulary, rows) : rows;
+  check_input(options.vocabulary > Vocabulary::end,
+              "a target vocabulary of {} has no end symbol, which is id {}: search would never end", options.vocabulary,
+              Vocabulary::end);
   options.beam = std::min(options.beam, options.vocabulary);
   const NoGradient inference;
 

@@ -147,17 +147,17 @@ Var Transformer::step(const std::vector<int32_t>& ids, DecoderCache& cache) cons
   const auto fullest = std::max_element(cache.lengths_.begin(), cache.lengths_.end());
   if (fullest != cache.lengths_.end() && *fullest >= cache.capacity_) cache.grow();
 
-  std::vector<int32_t> begin(slots), memory_begin(slots), memory_length(slots);
+  std::vector<int32_t> begin(slots), seen(slots), memory_begin(slots), memory_length(slots);
   for (size_t s = 0; s < slots; ++s) {
     begin[s] = static_cast<int32_t>(static_cast<int64_t>(s) * cache.capacity_);
-    ++cache.lengths_[s];
+    seen[s] = cache.lengths_[s] + 1;
     const auto sentence = static_cast<size_t>(cache.sentence_[s]);
     memory_begin[s] = cache.memory_layout_.begin[sentence];
     memory_length[s] = cache.memory_layout_.length[sentence];
   }
   DecoderContext context;
   context.self.queries = context.cross.queries = tokens.layout;
-  context.self.keys = Layout::placed(begin, cache.lengths_, cache.rooms_ * cache.capacity_);
+  context.self.keys = Layout::placed(begin, seen, cache.rooms_ * cache.capacity_);
   context.self.causal = true;
   context.cross.keys = Layout::placed(memory_begin, memory_length, cache.memory_layout_.rows);
 
@@ -166,6 +166,7 @@ Var Transformer::step(const std::vector<int32_t>& ids, DecoderCache& cache) cons
     context.self.cache = &cache.layers_[i].self;
     x = decoder_[i](x, cache.layers_[i].memory, context);
   }
+  cache.lengths_ = seen;
   return final_norms_.empty() ? x : final_norms_[1](x);
 }
 

@@ -1,6 +1,7 @@
 #include "transduce/tensor/tensor.h"
 
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 
 namespace transduce {
@@ -53,7 +54,7 @@ std::string to_string(const Shape& shape) { return fmt::format("({})", fmt::join
 int64_t elements_of(const Shape& shape) {
   int64_t product = 1;
   for (const int64_t size : shape) {
-    check_input(size >= 0, "[tensor] negative size in shape {}", to_string(shape));
+    if (size < 0) fail_input("[tensor] negative size in shape {}", to_string(shape));
     if (__builtin_mul_overflow(product, size, &product)) {
       fail_input("[tensor] shape {} has too many elements", to_string(shape));
     }
@@ -63,6 +64,10 @@ int64_t elements_of(const Shape& shape) {
 
 Tensor::Tensor(Shape shape, DType dtype) : shape_(std::move(shape)), dtype_(dtype) {
   size_ = elements_of(shape_);
+  // Their bytes must be countable too: a product that wraps around would give a small block.
+  if (size_ > std::numeric_limits<int64_t>::max() / 64) {
+    fail_input("[tensor] shape {} has too many elements", to_string(shape_));
+  }
   row_stride_ = contiguous_stride(shape_, size_);
   storage_ = Arena::instance().allocate(static_cast<size_t>(size_) * size_of(dtype));
 }

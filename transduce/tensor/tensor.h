@@ -50,7 +50,7 @@ class Tensor {
   // No tensor: `empty()` is true. Stands for an absent optional argument (a bias, a mask).
   Tensor() = default;
 
-  // New memory from the arena, contents undefined.
+  // New memory from the arena, contents undefined. Errors: InputError for a shape that no memory could hold.
   Tensor(Shape shape, DType dtype);
 
   static Tensor zeros(const Shape& shape, DType dtype = DType::float32);
@@ -59,8 +59,9 @@ class Tensor {
   template <class T>
   static Tensor of(const Shape& shape, const std::vector<T>& values) {
     Tensor t(shape, dtype_of<T>::value);
-    check_input(static_cast<int64_t>(values.size()) == t.size(), "[tensor] shape {} needs {} values, got {}",
-                to_string(shape), t.size(), values.size());
+    if (static_cast<int64_t>(values.size()) != t.size()) {
+      fail_input("[tensor] shape {} needs {} values, got {}", to_string(shape), t.size(), values.size());
+    }
     std::copy(values.begin(), values.end(), t.data<T>());
     return t;
   }
@@ -75,7 +76,10 @@ class Tensor {
   DType dtype() const { return dtype_; }
   // Elements between the starts of consecutive rows of a matrix.
   int64_t row_stride() const { return row_stride_; }
-  bool contiguous() const { return rank() < 2 || row_stride_ == size_ / std::max<int64_t>(shape_[0], 1); }
+  // A single row or none has no gap to its next, whatever it was cut from.
+  bool contiguous() const {
+    return rank() < 2 || size_ == 0 || shape_[0] == 1 || row_stride_ == size_ / shape_[0];
+  }
 
   // The first element. Errors: std::logic_error when T is not the tensor's type.
   template <class T>

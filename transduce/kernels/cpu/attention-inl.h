@@ -19,13 +19,11 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Query rows whose scores are in work at the same time: few enough for the cache, and in causal attention few
 // enough that most of what no row sees is skipped.
+constexpr int64_t kMostRows = 64;
 inline int64_t block_rows(const AttentionHead& a) {
-  const int64_t most = a.causal ? 16 : 64;
+  const int64_t most = a.causal ? 16 : kMostRows;
   return HWY_MIN(a.T, HWY_MAX(8, HWY_MIN(most, 32768 / HWY_MAX(a.S, 1) / 4 * 4)));
 }
-
-// Products above this many multiplications go to the library.
-constexpr int64_t kLarge = int64_t{1} << 62;
 
 // c (M, N) = a b^T for rows of head vectors: a (M, D), b (N, D), whose transpose bt (D, round_up(S)) was made
 // by transpose(). Columns of c up to the next whole vector are written too.
@@ -34,26 +32,73 @@ inline void outer_scores(int64_t M, int64_t N, int64_t D, Matrix<const float> a,
   product(M, round_up(N), D, {a.data, a.stride, 1}, bt, false, c);
 }
 
-// Few rows against many: the transpose is not worth making.
+// kColumns elements of a row of a b^T: the products of `left` (D) with as many rows of b.
+template <int kColumns>
+HWY_INLINE void inner_products(int64_t D, const float* left, Matrix<const float> b, float* c) {
+  Float sums[kColumns];
+  for (Float& sum : sums) sum = hn::Zero(kFloat);
+  each_vector(D, [&](auto lanes, int64_t d) HWY_ATTR {
+    const Float factor = lanes.load(left + d);
+    for (int j = 0; j < kColumns; ++j) sums[j] = hn::MulAdd(factor, lanes.load(b.row(j) + d), sums[j]);
+  });
+  for (int j = 0; j < kColumns; ++j) c[j] = hn::GetLane(hn::SumOfLanes(kFloat, sums[j]));
+}
+
+// c (M, N) = a b^T for few rows a (M, D) against many b (N, D): a transpose is not worth making.
 inline void inner_scores(int64_t M, int64_t N, int64_t D, Matrix<const float> a, Matrix<const float> b,
                          Matrix<float> c) {
   for (int64_t i = 0; i < M; ++i) {
-    const float* left = a.row(i);
-    for (int64_t j = 0; j < N; ++j) {
-      const float* right = b.row(j);
-      c.row(i)[j] = sum_over(D, [&](auto lanes, int64_t d) HWY_ATTR {
-        return hn::Mul(lanes.load(left + d), lanes.load(right + d));
-      });
-    }
+    int64_t j = 0;
+    for (; j + 4 <= N; j += 4) inner_products<4>(D, a.row(i), {b.row(j), b.stride}, c.row(i) + j);
+    for (; j < N; ++j) inner_products<1>(D, a.row(i), {b.row(j), b.stride}, c.row(i) + j);
   }
 }
 
-// Puts -infinity where row t of the block does not see: `scores` (width), width a multiple of kLanes. Returns
-// whether it sees anything.
-HWY_INLINE bool hide_scores(const AttentionHead& a, int64_t t, float* scores, int64_t width) {
+// Parts of one scratch buffer, for matrices whose rows lie end to end. In the tensors the rows of a head lie
+// a power of two apart, more often than not, and would evict one another from the cache.
+class Rooms {
+ public:
+  explicit Rooms(float* from) : next_(from) {}
+  Matrix<float> take(int64_t rows, int64_t stride) {
+    const Matrix<float> room(next_, stride);
+    next_ += rows * stride;
+    return room;
+  }
+
+ private:
+  float* next_;
+};
+
+// The end of a row that has room for a whole vector, of which the first `count` lanes mean something.
+struct PaddedLanes {
+  size_t count;
+
+  HWY_INLINE Float load(const float* p) const { return hn::LoadU(kFloat, p); }
+  HWY_INLINE Float load_or(const float* p, Float rest) const {
+    return hn::IfThenElse(hn::FirstN(kFloat, count), load(p), rest);
+  }
+  HWY_INLINE void store(Float v, float* p) const { hn::StoreU(v, kFloat, p); }
+  HWY_INLINE Float or_zero(Float v) const { return hn::IfThenElseZero(hn::FirstN(kFloat, count), v); }
+};
+
+// Calls body(lanes, s) for the vectors of a row of `count` scores with room for whole ones.
+template <class Body>
+HWY_INLINE void each_padded(int64_t count, const Body& body) {
+  int64_t s = 0;
+  for (; s + kLanes <= count; s += kLanes) body(AllLanes(), s);
+  if (s < count) body(PaddedLanes{static_cast<size_t>(count - s)}, s);
+}
+
+// Zeros in the whole vectors of a row past the one that holds element count - 1.
+HWY_INLINE void clear_rest(float* row, int64_t count, int64_t width) {
+  for (int64_t s = round_up(count); s < width; s += kLanes) hn::StoreU(hn::Zero(kFloat), kFloat, row + s);
+}
+
+// The keys that row t may see at most; those among them that the mask hides get a score of -infinity. 0 when
+// it sees nothing at all.
+HWY_INLINE int64_t hide_scores(const AttentionHead& a, int64_t t, float* scores) {
   const int64_t keys = a.keys_of(t);
-  for (int64_t s = keys; s < width; ++s) scores[s] = -kInfinity;
-  if (a.visible == nullptr) return keys > 0;
+  if (a.visible == nullptr) return keys;
   const uint8_t* visible = a.visible + t * a.S;
   bool any = false;
   for (int64_t s = 0; s < keys; ++s) {
@@ -63,7 +108,7 @@ HWY_INLINE bool hide_scores(const AttentionHead& a, int64_t t, float* scores, in
       scores[s] = -kInfinity;
     }
   }
-  return any;
+  return any ? keys : 0;
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #define HWY_TARGET_INCLUDE "transduce/kernels/cpu/attention.cpp"
 #include <hwy/foreach_target.h>  // compiles what follows once for each instruction set
 
+#include <hwy/contrib/math/math-inl.h>
+
 #include "transduce/kernels/cpu/attention-inl.h"
 #include "transduce/kernels/cpu/backend.h"
 
@@ -21,6 +23,11 @@ struct AttentionForward {
   Matrix<float> out;      // (T, D)
   float* log_sum_exp;     // (T), or null
   float* weights;         // (T, S), or null
+
+  void prefetch(const AttentionHead& a) const {
+    for (const Matrix<const float>& m : {q, Matrix<const float>(out)}) cpu::prefetch(m, a.T, a.D);
+    for (const Matrix<const float>& m : {k, v}) cpu::prefetch(m, a.S, a.D);
+  }
 };
 
 #endif
@@ -30,60 +37,91 @@ HWY_BEFORE_NAMESPACE();
 namespace transduce::cpu::HWY_NAMESPACE {
 namespace {
 
-// The softmax of row t's scaled scores, in place, zero where it does not see. `width` is a multiple of
-// kLanes. Returns the log of the sum of the exponentials.
-HWY_INLINE float softmax_row(const AttentionHead& a, int64_t t, float* scores, int64_t width) {
-  if (!hide_scores(a, t, scores, width)) {
-    std::fill_n(scores, width, 0.0f);
-    return -kInfinity;
-  }
-  const float shift = a.scale * max_over(scores, width);
-  const float sum = sum_over(width, [&](auto lanes, int64_t s) HWY_ATTR {
-    const Float e = exp(hn::MulSub(lanes.load(scores + s), set(a.scale), set(shift)));
-    lanes.store(e, scores + s);
-    return e;
+// Row t's scaled scores become exponentials e^(score - shift), shift being the largest, and 0 where it does
+// not see. A row that sees nothing has shift -infinity and sum 1.
+HWY_INLINE void exponentials(const AttentionHead& a, int64_t t, int64_t width, float* row, float& shift,
+                             float& sum) {
+  const int64_t keys = hide_scores(a, t, row);
+  const Float lowest = set(-kInfinity), scale = set(a.scale);
+  Float top = lowest, total = hn::Zero(kFloat);
+  each_padded(keys,
+              [&](auto lanes, int64_t s) HWY_ATTR { top = hn::Max(top, lanes.load_or(row + s, lowest)); });
+  top = hn::Mul(hn::MaxOfLanes(kFloat, top), scale);
+  each_padded(keys, [&](auto lanes, int64_t s) HWY_ATTR {
+    const Float e = lanes.or_zero(exp(hn::MulSub(lanes.load(row + s), scale, top)));
+    lanes.store(e, row + s);
+    total = hn::Add(total, e);
   });
-  const Float inverse = set(1.0f / sum);
-  each_vector(width, [&](auto lanes, int64_t s)
-                         HWY_ATTR { lanes.store(hn::Mul(lanes.load(scores + s), inverse), scores + s); });
-  return shift + std::log(sum);
+  clear_rest(row, keys, width);
+  shift = hn::GetLane(top);
+  sum = keys > 0 ? hn::GetLane(hn::SumOfLanes(kFloat, total)) : 1.0f;
+}
+
+// The softmax of the block's rows t, t + 1, ...; their log-sum-exp goes to log_sum_exp (rows), which has room
+// for whole vectors. In separate passes over the rows, which the processor overlaps.
+HWY_INLINE void softmax(const AttentionHead& a, int64_t t, int64_t rows, int64_t width, Matrix<float> scores,
+                        float* log_sum_exp) {
+  HWY_ALIGN float inverse[kMostRows];
+  for (int64_t i = 0; i < rows; ++i) {
+    exponentials(a, t + i, width, scores.row(i), log_sum_exp[i], inverse[i]);
+  }
+  for (int64_t i = 0; i < rows; i += kLanes) {
+    const Float sum = hn::Load(kFloat, inverse + i);
+    hn::Store(hn::Add(hn::Load(kFloat, log_sum_exp + i), hn::Log(kFloat, sum)), kFloat, log_sum_exp + i);
+    hn::Store(hn::Div(set(1.0f), sum), kFloat, inverse + i);
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    float* const row = scores.row(i);
+    const Float factor = set(inverse[i]);
+    for (int64_t s = 0; s < width; s += kLanes) {
+      hn::StoreU(hn::Mul(hn::LoadU(kFloat, row + s), factor), kFloat, row + s);
+    }
+  }
 }
 
 void Attend(const AttentionHead& a, const AttentionForward& m) {
-  constexpr int64_t kFew = 3;  // query rows for which transposing the keys is not worth while
+  constexpr int64_t kFew = 3;  // query rows for which copies are not worth while
   const int64_t stride = round_up(a.S), block = block_rows(a);
+  const int64_t head_stride = round_up(a.D);
   static thread_local Scratch scratch;
-  float* const room = scratch.floats((a.D + 2 * block) * stride + kFactorSlack);
-  const Matrix<float> keys_transposed(room, stride);         // (D, stride)
-  const Matrix<float> scores(room + a.D * stride, stride);   // (block, stride)
-  float* const factor_room = room + (a.D + block) * stride;  // (block, S) and slack
-  if (a.T > kFew) transpose(a.S, a.D, m.k, keys_transposed);
+  Rooms rooms(scratch.floats((a.D + 2 * block) * stride + a.S * head_stride + kFactorSlack));
+  const Matrix<float> keys_transposed = rooms.take(a.D, stride), scores = rooms.take(block, stride);
+  const Matrix<float> values_copy = rooms.take(a.S, head_stride);
+  float* const factor_room = rooms.take(block, stride).data;
+  const bool few = a.T <= kFew;
+  const Matrix<const float> v = few ? m.v : Matrix<const float>(values_copy);
+  if (!few) {
+    transpose(a.S, a.D, m.k, keys_transposed);
+    copy(a.S, a.D, m.v, false, values_copy);
+  }
   for (int64_t t = 0; t < a.T; t += block) {
     const int64_t rows = HWY_MIN(block, a.T - t), keys = a.keys_of(t + rows - 1), width = round_up(keys);
     const Matrix<const float> q(m.q.row(t), m.q.stride);
-    if (a.T > kFew) {
-      outer_scores(rows, keys, a.D, q, keys_transposed, scores);
-    } else {
+    if (few) {
       inner_scores(rows, keys, a.D, q, m.k, scores);
+    } else {
+      outer_scores(rows, keys, a.D, q, keys_transposed, scores);
     }
     const float* factors = nullptr;
     if (a.dropout.active()) {
       factors = dropout_factors(a.dropout, a.first + t * a.S, (rows - 1) * a.S + keys, factor_room);
     }
-    for (int64_t i = 0; i < rows; ++i) {
-      float* const row = scores.row(i);
-      const float log_sum = softmax_row(a, t + i, row, width);
-      if (m.log_sum_exp != nullptr) m.log_sum_exp[t + i] = log_sum;
-      if (m.weights != nullptr) {
-        std::copy_n(row, keys, m.weights + (t + i) * a.S);
-        std::fill_n(m.weights + (t + i) * a.S + keys, a.S - keys, 0.0f);
-      }
-      if (factors == nullptr) continue;
-      each_vector(width, [&](auto lanes, int64_t s) HWY_ATTR {
-        lanes.store(hn::Mul(lanes.load(row + s), lanes.load(factors + i * a.S + s)), row + s);
-      });
+    HWY_ALIGN float log_sum_exp[kMostRows];
+    softmax(a, t, rows, width, scores, log_sum_exp);
+    if (m.log_sum_exp != nullptr) std::copy_n(log_sum_exp, rows, m.log_sum_exp + t);
+    for (int64_t i = 0; i < rows && m.weights != nullptr; ++i) {
+      float* const weights = m.weights + (t + i) * a.S;
+      std::copy_n(scores.row(i), keys, weights);
+      std::fill_n(weights + keys, a.S - keys, 0.0f);
     }
-    product(rows, a.D, keys, {scores.data, stride, 1}, m.v, false, {m.out.row(t), m.out.stride});
+    for (int64_t i = 0; i < rows && factors != nullptr; ++i) {
+      float* const row = scores.row(i);
+      for (int64_t s = 0; s < width; s += kLanes) {
+        const Float factor = hn::LoadU(kFloat, factors + i * a.S + s);
+        hn::StoreU(hn::Mul(hn::LoadU(kFloat, row + s), factor), kFloat, row + s);
+      }
+    }
+    product(rows, a.D, keys, {scores.data, stride, 1}, v, false, {m.out.row(t), m.out.stride});
   }
 }
 
@@ -104,16 +142,18 @@ void CpuBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, co
   using cpu::head_of;
   const cpu::AttentionCall call(spec, q.dim(1));
   const int64_t N = q.dim(0), D = call.D();
-  call.each([&](int64_t b, int64_t h) {
+  const auto matrices = [&](int64_t b, int64_t h) {
     const int64_t query = call.query_row(b), key = call.key_row(b);
-    const cpu::AttentionForward head{
+    return cpu::AttentionForward{
         .q = head_of(q, query, h, D),
         .k = head_of(k, key, h, D),
         .v = head_of(v, key, h, D),
         .out = head_of(out, query, h, D),
         .log_sum_exp = log_sum_exp ? log_sum_exp.data<float>() + h * N + query : nullptr,
         .weights = weights ? weights.data<float>() + h * call.elements() + call.offset(b) : nullptr};
-    HWY_DYNAMIC_DISPATCH(cpu::Attend)(call.head(b, h), head);
+  };
+  call.each(matrices, [](const cpu::AttentionHead& head, const cpu::AttentionForward& m) {
+    HWY_DYNAMIC_DISPATCH(cpu::Attend)(head, m);
   });
 }
 

@@ -3,8 +3,9 @@
 // What the forward and the backward pass of attention share: how a call is taken apart into heads of
 // sequences.
 
+#include <hwy/cache_control.h>
+
 #include <cmath>
-#include <functional>
 #include <vector>
 
 #include "transduce/base/parallel.h"
@@ -57,15 +58,22 @@ class AttentionCall {
             .first = h * elements_ + offset(b)};
   }
 
-  // Calls body(b, h) for every head of every sequence: they write disjoint results. Cheap ones go together.
-  void each(const std::function<void(int64_t, int64_t)>& body) const {
+  // Calls run(head, matrices(b, h)) for every head of every sequence: they write disjoint results. Cheap ones
+  // go together. Each fetches the next one's rows, which lie too far apart for the processor to guess.
+  template <class Matrices, class Run>
+  void each(const Matrices& matrices, const Run& run) const {
     constexpr int64_t kLeast = 1 << 16;  // multiplications worth handing out
     const int64_t pairs = spec_.queries.sequences() * heads();
     const int64_t cost = 2 * elements_ * D_ * heads() / std::max<int64_t>(pairs, 1) + 1;
     const int64_t together = kLeast / cost + 1;
     parallel_each((pairs + together - 1) / together, [&](int64_t group) {
-      for (int64_t i = group * together; i < std::min(pairs, (group + 1) * together); ++i) {
-        body(i / heads(), i % heads());
+      const int64_t end = std::min(pairs, (group + 1) * together);
+      auto now = matrices(group * together / heads(), group * together % heads());
+      for (int64_t i = group * together; i < end; ++i) {
+        const auto next = i + 1 < pairs ? matrices((i + 1) / heads(), (i + 1) % heads()) : now;
+        if (i + 1 < end) next.prefetch(head((i + 1) / heads(), (i + 1) % heads()));
+        run(head(i / heads(), i % heads()), now);
+        now = next;
       }
     });
   }
@@ -75,6 +83,14 @@ class AttentionCall {
   int64_t D_, elements_ = 0;
   std::vector<int64_t> offset_;
 };
+
+// Asks for the first rows of a head's matrix (rows, D), no more than a cache holds.
+inline void prefetch(Matrix<const float> m, int64_t rows, int64_t D) {
+  constexpr int64_t kMostRows = 64, kLine = 16;
+  for (int64_t i = 0; m.data != nullptr && i < std::min(rows, kMostRows); ++i) {
+    for (int64_t d = 0; d < D; d += kLine) hwy::Prefetch(m.row(i) + d);
+  }
+}
 
 // The columns of head h in the rows from `row` on.
 inline Matrix<float> head_of(const Tensor& t, int64_t row, int64_t h, int64_t D) {

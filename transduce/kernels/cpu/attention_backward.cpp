@@ -22,6 +22,13 @@ struct AttentionBackward {
   const float* log_sum_exp;          // (T)
   Matrix<float> dq;                  // (T, D)
   Matrix<float> dk, dv;              // (S, D)
+
+  void prefetch(const AttentionHead& a) const {
+    for (const Matrix<const float>& m : {dout, out, q, Matrix<const float>(dq)}) cpu::prefetch(m, a.T, a.D);
+    for (const Matrix<const float>& m : {k, v, Matrix<const float>(dk), Matrix<const float>(dv)}) {
+      cpu::prefetch(m, a.S, a.D);
+    }
+  }
 };
 
 #endif
@@ -35,35 +42,39 @@ namespace {
 // unscaled scores. `factors` may be null; `width` is a multiple of kLanes.
 HWY_INLINE void softmax_row_backward(const AttentionHead& a, int64_t t, float log_sum, float delta,
                                      const float* factors, int64_t width, float* scores, float* dscores) {
-  if (!hide_scores(a, t, scores, width)) {
-    std::fill_n(scores, width, 0.0f);
-    std::fill_n(dscores, width, 0.0f);
-    return;
-  }
+  const int64_t keys = hide_scores(a, t, scores);
   const Float scale = set(a.scale), shift = set(log_sum), centre = set(delta);
-  each_vector(width, [&](auto lanes, int64_t s) HWY_ATTR {
-    const Float p = exp(hn::MulSub(lanes.load(scores + s), scale, shift));
+  each_padded(keys, [&](auto lanes, int64_t s) HWY_ATTR {
+    const Float p = lanes.or_zero(exp(hn::MulSub(lanes.load(scores + s), scale, shift)));
     const Float factor = factors != nullptr ? lanes.load(factors + s) : set(1.0f);
     const Float difference = hn::MulSub(lanes.load(dscores + s), factor, centre);
-    lanes.store(hn::Mul(hn::Mul(p, scale), difference), dscores + s);
+    lanes.store(lanes.or_zero(hn::Mul(hn::Mul(p, scale), difference)), dscores + s);
     lanes.store(hn::Mul(p, factor), scores + s);
   });
+  clear_rest(scores, keys, width);
+  clear_rest(dscores, keys, width);
 }
 
 void AttendBackward(const AttentionHead& a, const AttentionBackward& m) {
   const int64_t stride = round_up(a.S), block = block_rows(a);
+  const int64_t head_stride = round_up(a.D);
   static thread_local Scratch scratch;
-  float* const room = scratch.floats((2 * a.D + 3 * block) * stride + kFactorSlack);
-  const Matrix<float> keys_transposed(room, stride);                   // (D, stride)
-  const Matrix<float> values_transposed(room + a.D * stride, stride);  // (D, stride)
-  const Matrix<float> scores(room + 2 * a.D * stride, stride);         // (block, stride)
-  const Matrix<float> dscores(scores.data + block * stride, stride);   // (block, stride)
-  float* const factor_room = dscores.data + block * stride;            // (block, S) and slack
+  Rooms rooms(
+      scratch.floats((2 * a.D + 3 * block) * stride + (3 * a.S + 2 * block) * head_stride + kFactorSlack));
+  const Matrix<float> keys_transposed = rooms.take(a.D, stride), values_transposed = rooms.take(a.D, stride);
+  const Matrix<float> scores = rooms.take(block, stride), dscores = rooms.take(block, stride);
+  const Matrix<float> keys_copy = rooms.take(a.S, head_stride);
+  const Matrix<float> dk = rooms.take(a.S, head_stride), dv = rooms.take(a.S, head_stride);
+  const Matrix<float> q = rooms.take(block, head_stride), dout = rooms.take(block, head_stride);
+  float* const factor_room = rooms.take(block, stride).data;
   transpose(a.S, a.D, m.k, keys_transposed);
   transpose(a.S, a.D, m.v, values_transposed);
+  copy(a.S, a.D, m.k, false, keys_copy);
+  std::fill_n(dk.data, 2 * a.S * head_stride, 0.0f);  // and dv
   for (int64_t t = 0; t < a.T; t += block) {
     const int64_t rows = HWY_MIN(block, a.T - t), keys = a.keys_of(t + rows - 1), width = round_up(keys);
-    const Matrix<const float> q(m.q.row(t), m.q.stride), dout(m.dout.row(t), m.dout.stride);
+    copy(rows, a.D, {m.q.row(t), m.q.stride}, false, q);
+    copy(rows, a.D, {m.dout.row(t), m.dout.stride}, false, dout);
     outer_scores(rows, keys, a.D, q, keys_transposed, scores);
     outer_scores(rows, keys, a.D, dout, values_transposed, dscores);
     const float* factors = nullptr;
@@ -79,12 +90,14 @@ void AttendBackward(const AttentionHead& a, const AttentionBackward& m) {
                            factors != nullptr ? factors + i * a.S : nullptr, width, scores.row(i),
                            dscores.row(i));
     }
-    if (m.dv.data != nullptr) product(keys, a.D, rows, {scores.data, 1, stride}, dout, true, m.dv);
-    if (m.dk.data != nullptr) product(keys, a.D, rows, {dscores.data, 1, stride}, q, true, m.dk);
+    if (m.dv.data != nullptr) product(keys, a.D, rows, {scores.data, 1, stride}, dout, true, dv);
+    if (m.dk.data != nullptr) product(keys, a.D, rows, {dscores.data, 1, stride}, q, true, dk);
     if (m.dq.data != nullptr) {
-      product(rows, a.D, keys, {dscores.data, stride, 1}, m.k, true, {m.dq.row(t), m.dq.stride});
+      product(rows, a.D, keys, {dscores.data, stride, 1}, keys_copy, true, {m.dq.row(t), m.dq.stride});
     }
   }
+  if (m.dk.data != nullptr) copy(a.S, a.D, dk, true, m.dk);
+  if (m.dv.data != nullptr) copy(a.S, a.D, dv, true, m.dv);
 }
 
 }  // namespace
@@ -104,21 +117,23 @@ void CpuBackend::attention_backward(const Tensor& dout, const Tensor& q, const T
                                     Tensor dq, Tensor dk, Tensor dv) {
   const cpu::AttentionCall call(spec, q.dim(1));
   const int64_t N = q.dim(0), D = call.D();
-  call.each([&](int64_t b, int64_t h) {
+  const auto matrices = [&](int64_t b, int64_t h) {
     const int64_t query = call.query_row(b), key = call.key_row(b);
     const auto part = [&](const Tensor& t, int64_t row) {
       return t ? cpu::head_of(t, row, h, D) : cpu::Matrix<float>();
     };
-    const cpu::AttentionBackward head{.dout = part(dout, query),
-                                      .out = part(out, query),
-                                      .q = part(q, query),
-                                      .k = part(k, key),
-                                      .v = part(v, key),
-                                      .log_sum_exp = log_sum_exp.data<float>() + h * N + query,
-                                      .dq = part(dq, query),
-                                      .dk = part(dk, key),
-                                      .dv = part(dv, key)};
-    HWY_DYNAMIC_DISPATCH(cpu::AttendBackward)(call.head(b, h), head);
+    return cpu::AttentionBackward{.dout = part(dout, query),
+                                  .out = part(out, query),
+                                  .q = part(q, query),
+                                  .k = part(k, key),
+                                  .v = part(v, key),
+                                  .log_sum_exp = log_sum_exp.data<float>() + h * N + query,
+                                  .dq = part(dq, query),
+                                  .dk = part(dk, key),
+                                  .dv = part(dv, key)};
+  };
+  call.each(matrices, [](const cpu::AttentionHead& head, const cpu::AttentionBackward& m) {
+    HWY_DYNAMIC_DISPATCH(cpu::AttendBackward)(head, m);
   });
 }
 

@@ -5,7 +5,7 @@
 //   elementwise.cpp    activation, residual, dropout, accumulate
 //   embedding.cpp      embedding
 //   norm.cpp           residual_norm
-//   attention.cpp      attention (attention_backward.cpp its gradient)
+//   attention.cpp, attention_backward.cpp
 //   cross_entropy.cpp  linear_cross_entropy
 //   optimizer.cpp      sum_of_squares, adam
 // The drivers cut the work over the threads; the inner loops are written once in Highway's vectors, compiled

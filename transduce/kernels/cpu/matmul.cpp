@@ -1,5 +1,6 @@
 #include "transduce/kernels/cpu/matmul.h"
 
+#include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 
 #include <algorithm>
@@ -17,16 +18,17 @@ namespace {
 
 // Below this many elements a second thread costs more than it brings.
 constexpr int64_t kGrain = 16384;
+// The same for products, in multiplications.
+constexpr int64_t kProductGrain = int64_t{1} << 18;
+// Threads' shares of a product begin at multiples of this many rows or columns: whole tiles of oneDNN's
+// kernels.
+constexpr int64_t kTile = 48;
 
-}  // namespace
-
-void matmul(Transpose transpose_a, Transpose transpose_b, int64_t M, int64_t N, int64_t K, float alpha,
-            Matrix<const float> a, Matrix<const float> b, float beta, Matrix<float> c) {
-  if (M == 0 || N == 0) return;
-  if (K == 0) {
-    for (int64_t i = 0; i < M && beta == 0.0f; ++i) std::fill_n(c.row(i), N, 0.0f);
-    return;
-  }
+void sgemm(Transpose transpose_a, Transpose transpose_b, int64_t M, int64_t N, int64_t K, float alpha,
+           Matrix<const float> a, Matrix<const float> b, float beta, Matrix<float> c) {
+  // The threads are ours (see matmul): oneDNN must not start its own beside them.
+  thread_local const bool single_threaded = (omp_set_num_threads(1), true);
+  static_cast<void>(single_threaded);
   // oneDNN insists on strides that a single row has no need of.
   const auto stride = [](int64_t given, int64_t width) { return std::max<int64_t>(given, width); };
   const bool ta = transpose_a == Transpose::yes, tb = transpose_b == Transpose::yes;
@@ -37,6 +39,32 @@ void matmul(Transpose transpose_a, Transpose transpose_b, int64_t M, int64_t N, 
     fail_run("oneDNN's matrix product ({}, {}) x ({}, {}) failed with status {}", M, K, K, N,
              static_cast<int>(status));
   }
+}
+
+}  // namespace
+
+void matmul(Transpose transpose_a, Transpose transpose_b, int64_t M, int64_t N, int64_t K, float alpha,
+            Matrix<const float> a, Matrix<const float> b, float beta, Matrix<float> c) {
+  if (M == 0 || N == 0) return;
+  if (K == 0) {
+    for (int64_t i = 0; i < M && beta == 0.0f; ++i) std::fill_n(c.row(i), N, 0.0f);
+    return;
+  }
+  // Each thread makes a range of rows, or of columns where there are more of those.
+  const bool by_rows = M >= N;
+  const int64_t tiles = ((by_rows ? M : N) + kTile - 1) / kTile;
+  parallel_for(tiles, kProductGrain * tiles / (M * N * K) + 1, [&](int64_t from, int64_t to) {
+    const int64_t begin = from * kTile, end = std::min(to * kTile, by_rows ? M : N);
+    if (by_rows) {
+      const float* rows = transpose_a == Transpose::yes ? a.data + begin : a.row(begin);
+      sgemm(transpose_a, transpose_b, end - begin, N, K, alpha, {rows, a.stride}, b, beta,
+            {c.row(begin), c.stride});
+    } else {
+      const float* columns = transpose_b == Transpose::yes ? b.row(begin) : b.data + begin;
+      sgemm(transpose_a, transpose_b, M, end - begin, K, alpha, a, {columns, b.stride}, beta,
+            {c.data + begin, c.stride});
+    }
+  });
 }
 
 void linear(int64_t N, int64_t I, int64_t O, Matrix<const float> x, Matrix<const float> weight,

@@ -84,32 +84,52 @@ inline void product(int64_t M, int64_t N, int64_t K, LeftFactor a, Matrix<const 
   if (j < N) product_strip<1>(M, K, a, b, add, c, FirstLanes{static_cast<size_t>(N - j)});
 }
 
-// to (D, stride) = the transpose of from (S, D), zeros in the columns past S; stride is a multiple of 4.
+#if HWY_TARGET != HWY_SCALAR
+// Four rows from row s on, the first `rows` of which are there (the others count as zeros), become four
+// columns. `D` is a multiple of 4.
+template <bool kAll>
+HWY_INLINE void transpose_rows(int64_t s, int64_t rows, int64_t D, Matrix<const float> from,
+                               Matrix<float> to) {
+  const hn::FixedTag<float, 4> four;
+  for (int64_t d = 0; d < D; d += 4) {
+    const auto row = [&](int64_t i) HWY_ATTR {
+      return kAll || i < rows ? hn::LoadU(four, from.row(s + i) + d) : hn::Zero(four);
+    };
+    const auto row0 = row(0), row1 = row(1), row2 = row(2), row3 = row(3);
+    const auto low02 = hn::InterleaveLower(four, row0, row2), high02 = hn::InterleaveUpper(four, row0, row2);
+    const auto low13 = hn::InterleaveLower(four, row1, row3), high13 = hn::InterleaveUpper(four, row1, row3);
+    hn::StoreU(hn::InterleaveLower(four, low02, low13), four, to.row(d) + s);
+    hn::StoreU(hn::InterleaveUpper(four, low02, low13), four, to.row(d + 1) + s);
+    hn::StoreU(hn::InterleaveLower(four, high02, high13), four, to.row(d + 2) + s);
+    hn::StoreU(hn::InterleaveUpper(four, high02, high13), four, to.row(d + 3) + s);
+  }
+}
+#endif
+
+// to (D, stride) = the transpose of from (S, D), zeros in the columns past S; stride is round_up(S).
 inline void transpose(int64_t S, int64_t D, Matrix<const float> from, Matrix<float> to) {
 #if HWY_TARGET == HWY_SCALAR
   const int64_t whole = 0;
 #else
-  const hn::FixedTag<float, 4> four;
   const int64_t whole = D / 4 * 4;
-  for (int64_t s = 0; s < to.stride; s += 4) {
-    for (int64_t d = 0; d < whole; d += 4) {
-      const auto row = [&](int64_t i) HWY_ATTR {
-        return s + i < S ? hn::LoadU(four, from.row(s + i) + d) : hn::Zero(four);
-      };
-      const auto row0 = row(0), row1 = row(1), row2 = row(2), row3 = row(3);
-      const auto low02 = hn::InterleaveLower(four, row0, row2),
-                 high02 = hn::InterleaveUpper(four, row0, row2);
-      const auto low13 = hn::InterleaveLower(four, row1, row3),
-                 high13 = hn::InterleaveUpper(four, row1, row3);
-      hn::StoreU(hn::InterleaveLower(four, low02, low13), four, to.row(d) + s);
-      hn::StoreU(hn::InterleaveUpper(four, low02, low13), four, to.row(d + 1) + s);
-      hn::StoreU(hn::InterleaveLower(four, high02, high13), four, to.row(d + 2) + s);
-      hn::StoreU(hn::InterleaveUpper(four, high02, high13), four, to.row(d + 3) + s);
-    }
-  }
+  int64_t row = 0;
+  for (; row + 4 <= S; row += 4) transpose_rows<true>(row, 4, whole, from, to);
+  for (; row < to.stride; row += 4) transpose_rows<false>(row, S - row, whole, from, to);
 #endif
   for (int64_t d = whole; d < D; ++d) {
     for (int64_t s = 0; s < to.stride; ++s) to.row(d)[s] = s < S ? from.row(s)[d] : 0.0f;
+  }
+}
+
+// to (M, N) = from, or to += from.
+inline void copy(int64_t M, int64_t N, Matrix<const float> from, bool add, Matrix<float> to) {
+  for (int64_t i = 0; i < M; ++i) {
+    const float* const read = from.row(i);
+    float* const write = to.row(i);
+    each_vector(N, [&](auto lanes, int64_t j) HWY_ATTR {
+      const Float value = lanes.load(read + j);
+      lanes.store(add ? hn::Add(value, lanes.load(write + j)) : value, write + j);
+    });
   }
 }
 

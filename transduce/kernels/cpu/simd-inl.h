@@ -170,59 +170,76 @@ inline const float* dropout_factors(const Dropout& dropout, int64_t begin, int64
 
 #else
 
-// The ten rounds of Philox (base/random.h) for one counter in each 64-bit lane. A word lies in the low half
-// of its lane, which is all that MulEven reads; the high halves hold what nobody looks at.
+// Philox (base/random.h) with one counter in each 64-bit lane. A word lies in the low half of its lane, which
+// is all that MulEven reads; the high halves hold what nobody looks at.
 using WideTag = hn::ScalableTag<uint64_t>;
+using NarrowTag = hn::Repartition<uint32_t, WideTag>;
 using Wide = hn::Vec<WideTag>;
-struct PhiloxWords {
-  Wide w0, w1, w2, w3;
-};
-HWY_INLINE PhiloxWords philox_words(RandomKey key, Wide counter) {
-  const WideTag wide;
-  const hn::Repartition<uint32_t, WideTag> narrow;
-  const auto multiply = [&](Wide word, uint32_t by)
-                            HWY_ATTR { return hn::MulEven(hn::BitCast(narrow, word), hn::Set(narrow, by)); };
-  Wide c0 = counter, c1 = hn::ShiftRight<32>(counter);
-  Wide c2 = hn::Set(wide, key.stream), c3 = hn::Set(wide, key.stream >> 32);
-  uint32_t k0 = static_cast<uint32_t>(key.seed), k1 = static_cast<uint32_t>(key.seed >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const Wide p0 = multiply(c0, 0xD2511F53u), p1 = multiply(c2, 0xCD9E8D57u);
-    c0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(p1), c1), hn::Set(wide, k0));
-    c2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(p0), c3), hn::Set(wide, k1));
-    c1 = p1;
-    c3 = p0;
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
+constexpr WideTag kWide;
+constexpr NarrowTag kNarrow;
+
+class Philox {
+ public:
+  struct Words {
+    Wide w0, w1, w2, w3;
+  };
+
+  explicit Philox(RandomKey key) : stream_(key.stream) {
+    uint32_t k0 = static_cast<uint32_t>(key.seed), k1 = static_cast<uint32_t>(key.seed >> 32);
+    for (int round = 0; round < kRounds; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+      hn::Store(hn::Set(kWide, k0), kWide, keys_[round][0]);
+      hn::Store(hn::Set(kWide, k1), kWide, keys_[round][1]);
+    }
   }
-  return {c0, c1, c2, c3};
-}
+
+  HWY_INLINE Words operator()(Wide counter) const {
+    Wide c0 = counter, c1 = hn::ShiftRight<32>(counter);
+    Wide c2 = hn::Set(kWide, stream_), c3 = hn::Set(kWide, stream_ >> 32);
+    for (int round = 0; round < kRounds; ++round) {
+      const Wide p0 = multiply(c0, 0xD2511F53u), p1 = multiply(c2, 0xCD9E8D57u);
+      c0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(p1), c1), hn::Load(kWide, keys_[round][0]));
+      c2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(p0), c3), hn::Load(kWide, keys_[round][1]));
+      c1 = p1;
+      c3 = p0;
+    }
+    return {c0, c1, c2, c3};
+  }
+
+ private:
+  static constexpr int kRounds = 10;
+  static HWY_INLINE Wide multiply(Wide word, uint32_t by) {
+    return hn::MulEven(hn::BitCast(kNarrow, word), hn::Set(kNarrow, by));
+  }
+
+  uint64_t stream_;
+  HWY_ALIGN uint64_t keys_[kRounds][2][hn::MaxLanes(WideTag())];  // ready to be loaded: registers are too few
+};
 
 inline const float* dropout_factors(const Dropout& dropout, int64_t begin, int64_t count, float* room) {
-  const WideTag wide;
-  const hn::Repartition<uint32_t, WideTag> narrow;
-  const auto threshold = hn::Set(narrow, dropout.threshold());
+  const auto threshold = hn::Set(kNarrow, dropout.threshold());
   const Float scale = set(static_cast<float>(dropout.scale()));
   const auto keep = [&](Wide words) HWY_ATTR {
-    return hn::IfThenZeroElse(hn::RebindMask(kFloat, hn::Lt(hn::BitCast(narrow, words), threshold)), scale);
+    return hn::IfThenZeroElse(hn::RebindMask(kFloat, hn::Lt(hn::BitCast(kNarrow, words), threshold)), scale);
   };
   const auto pair = [&](Wide low, Wide high) HWY_ATTR {
-    return hn::BitCast(wide,
-                       hn::OddEven(hn::BitCast(narrow, hn::ShiftLeft<32>(high)), hn::BitCast(narrow, low)));
+    return hn::BitCast(kWide,
+                       hn::OddEven(hn::BitCast(kNarrow, hn::ShiftLeft<32>(high)), hn::BitCast(kNarrow, low)));
   };
   // Lanes 0, 2, .. take the first half of the counters and lanes 1, 3, .. the second, because interleaving
   // the pairs of words by 128-bit blocks brings them into order then.
   constexpr uint64_t kCounters = kLanes / 2;
   HWY_ALIGN uint64_t offsets[kCounters];
   for (uint64_t i = 0; i < kCounters; ++i) offsets[i] = i / 2 + (i % 2) * (kCounters / 2);
+  const Philox philox(dropout.key);
   const uint64_t first = static_cast<uint64_t>(begin) / 4;
   const int64_t skip = begin % 4;
-  Wide counter = hn::Add(hn::Load(wide, offsets), hn::Set(wide, first));
+  Wide counter = hn::Add(hn::Load(kWide, offsets), hn::Set(kWide, first));
   for (int64_t i = 0; i < skip + count + kLanes; i += 2 * kLanes) {
-    const PhiloxWords words = philox_words(dropout.key, counter);
+    const Philox::Words words = philox(counter);
     const Wide low = pair(words.w0, words.w1), high = pair(words.w2, words.w3);
-    hn::StoreU(keep(hn::InterleaveLower(wide, low, high)), kFloat, room + i);
-    hn::StoreU(keep(hn::InterleaveUpper(wide, low, high)), kFloat, room + i + kLanes);
-    counter = hn::Add(counter, hn::Set(wide, kCounters));
+    hn::StoreU(keep(hn::InterleaveLower(kWide, low, high)), kFloat, room + i);
+    hn::StoreU(keep(hn::InterleaveUpper(kWide, low, high)), kFloat, room + i + kLanes);
+    counter = hn::Add(counter, hn::Set(kWide, kCounters));
   }
   return room + skip;
 }

@@ -1,0 +1,290 @@
+// The program from the outside: what it promises a person who types commands.
+
+#include "tests/cli/program.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+namespace transduce::testing {
+namespace {
+
+// A model small enough to train in a second or two.
+const std::string kTiny =
+    "--encoder-layers 1 --decoder-layers 1 --width 32 --heads 4 --feed-forward 64 --norm pre --activation gelu "
+    "--dropout 0.1 --learning-rate 3e-3 --batch-size 32 --threads 2 ";
+const std::string kTask =
+    "--task reverse --task-alphabet 8 --task-min-length 1 --task-max-length 6 --valid-examples 32 ";
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
+// One trained model for the tests that only use it.
+class TrainedModel : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    place_ = new Workplace;
+    const Result trained = place_->run("train --model m " + kTask + kTiny + "--steps 150");
+    ASSERT_EQ(trained.status, 0) << trained.errors;
+  }
+  static void TearDownTestSuite() { delete place_; }
+  static Workplace* place_;
+};
+Workplace* TrainedModel::place_ = nullptr;
+
+TEST_F(TrainedModel, IsADirectoryOfTheFilesTheManualNames) {
+  for (const char* name :
+       {"config.json", "model.safetensors", "source.vocab", "target.vocab", "train.toml", "log.jsonl"}) {
+    EXPECT_TRUE(std::filesystem::exists(*place_ / "m" / name)) << name;
+  }
+  EXPECT_EQ(lines_of(contents(*place_ / "m" / "log.jsonl")).size(), 150U + 11U);  // updates and validations
+}
+
+TEST_F(TrainedModel, LinesDoNotDependOnBatchSizeOrderOrNeighbours) {
+  std::mt19937 random(7);
+  std::vector<std::string> source;
+  for (int i = 0; i < 150; ++i) {
+    std::string line;
+    for (unsigned j = 0; j < 1 + random() % 9; ++j) line += static_cast<char>('a' + random() % 8);
+    source.push_back(line);
+  }
+  for (const char* beam : {"1", "4"}) {
+    const std::string command = std::string("translate --model m --beam ") + beam + " --batch-size ";
+    const std::string alone = place_->run(command + "1", joined(source)).output;
+    ASSERT_EQ(lines_of(alone).size(), source.size());
+    EXPECT_EQ(place_->run(command + "7", joined(source)).output, alone);
+    EXPECT_EQ(place_->run(command + "64", joined(source)).output, alone);
+
+    std::vector<size_t> order(source.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::shuffle(order.begin(), order.end(), random);
+    std::vector<std::string> shuffled, expected;
+    for (const size_t i : order) {
+      shuffled.push_back(source[i]);
+      expected.push_back(lines_of(alone)[i]);
+    }
+    EXPECT_EQ(lines_of(place_->run(command + "64", joined(shuffled)).output), expected);
+  }
+}
+
+TEST_F(TrainedModel, NLinesInNLinesOutWhateverIsInThem) {
+  const std::string hostile("abc\r\n\n   \n\xff\xfe\n</s>\n\tab\n\xEA\xB0\x80\xF0\x9F\x91\x8D\nab\0cd\na\rb\nabc", 47);
+  const Result result = place_->run("translate --model m", hostile);
+  EXPECT_EQ(result.status, 0) << result.errors;
+  const std::vector<std::string> lines = lines_of(result.output);
+  ASSERT_EQ(lines.size(), static_cast<size_t>(std::count(hostile.begin(), hostile.end(), '\n')) + 1);
+  EXPECT_EQ(lines[1], "");
+  EXPECT_EQ(lines[2], "");
+  EXPECT_EQ(lines.front(), lines.back());  // a CR before LF is no part of the line
+  // A file without a final line feed and its twin with one, LF or CRLF, give the same.
+  EXPECT_EQ(place_->run("translate --model m", "abc\nba").output, place_->run("translate --model m", "abc\r\nba\r\n").output);
+  EXPECT_EQ(place_->run("translate --model m", "").output, "");
+}
+
+TEST_F(TrainedModel, NBestBeginsWithTheBestAndScoresAreSorted) {
+  const std::vector<std::string> best = lines_of(place_->run("translate --model m --beam 5", "abcd\nhg\n").output);
+  const std::vector<std::string> five =
+      lines_of(place_->run("translate --model m --beam 5 --n-best 5 --scores", "abcd\nhg\n").output);
+  ASSERT_EQ(best.size(), 2U);
+  ASSERT_EQ(five.size(), 10U);
+  EXPECT_EQ(five[0].substr(five[0].find('\t') + 1), best[0]);
+  EXPECT_EQ(five[5].substr(five[5].find('\t') + 1), best[1]);
+  for (size_t i = 1; i < 5; ++i) EXPECT_GE(std::stod(five[i - 1]), std::stod(five[i]));
+}
+
+TEST_F(TrainedModel, WritesAFileAndReadsOne) {
+  write(*place_ / "in.txt", "abc\nba\n");
+  EXPECT_EQ(place_->run("translate --model m --input in.txt --output out.txt").status, 0);
+  EXPECT_EQ(contents(*place_ / "out.txt"), place_->run("translate --model m", "abc\nba\n").output);
+}
+
+TEST_F(TrainedModel, EvaluatesATaskPairsAndFiles) {
+  const Result task = place_->run("evaluate --model m " + std::string("--task reverse --task-alphabet 8 --task-max-length 6 --json"));
+  EXPECT_EQ(task.status, 0) << task.errors;
+  EXPECT_NE(task.output.find("\"sequences\":128"), std::string::npos) << task.output;
+  write(*place_ / "pairs.tsv", "ab\tba\nc\tc\n");
+  EXPECT_EQ(place_->run("evaluate --model m --test pairs.tsv").status, 0);
+  write(*place_ / "h", "a b c\nd e\n");
+  write(*place_ / "r", "a b c\nd f g\n");
+  const Result files = place_->run("evaluate --hypothesis h --reference r --json");
+  // One of two lines is right; line two holds one right place of three and needs two edits; six reference tokens.
+  EXPECT_EQ(files.output,
+            "{\"sequences\":2,\"tokens\":6,\"token-accuracy\":0.6666666666666666,\"exact-match\":0.5,"
+            "\"sequence-error-rate\":0.5,\"token-error-rate\":0.3333333333333333}\n");
+}
+
+TEST(Training, TheSameSeedAndThreadsGiveTheSameBits) {
+  const Workplace place;
+  const std::string flags = kTask + kTiny + "--steps 25 --label-smoothing 0.1 --clip-norm 1 ";
+  ASSERT_EQ(place.run("train --model a " + flags + "--seed 3").status, 0);
+  ASSERT_EQ(place.run("train --model b " + flags + "--seed 3").status, 0);
+  ASSERT_EQ(place.run("train --model c " + flags + "--seed 4").status, 0);
+  const std::string a = contents(place / "a" / "model.safetensors");
+  EXPECT_FALSE(a.empty());
+  EXPECT_EQ(a, contents(place / "b" / "model.safetensors"));
+  EXPECT_NE(a, contents(place / "c" / "model.safetensors"));
+}
+
+TEST(Training, TheSavedOptionsRepeatTheRun) {
+  const Workplace place;
+  write(place / "pairs.tsv", "ab\tba\nabc\tcba\nb\tb\ncab\tbac\n");
+  ASSERT_EQ(place.run("train --model a --train pairs.tsv --valid pairs.tsv " + kTiny + "--epochs 6").status, 0);
+  const Result again = place.run("train --config a/train.toml --model b");
+  ASSERT_EQ(again.status, 0) << again.errors;
+  EXPECT_EQ(contents(place / "a" / "model.safetensors"), contents(place / "b" / "model.safetensors"));
+}
+
+TEST(Training, LearnsFromParallelCompressedFilesWithTiedEmbeddings) {
+  const Workplace place;
+  write(place / "s.txt", "a b c\nb c\nc a b\n");
+  write(place / "t.txt", "c b a\nc b\nb a c\n");
+  ASSERT_EQ(std::system(("gzip -k '" + (place / "s.txt").string() + "'").c_str()), 0);
+  const Result trained = place.run(
+      "train --model m --train-source s.txt.gz --train-target t.txt --source-tokenizer word --target-tokenizer word "
+      "--joint-vocabulary --tie all --norm-kind rms --positions learned " + kTiny + "--activation swiglu --batch-tokens 16 "
+      "--epochs 40 --schedule noam --warmup 20 --learning-rate 1 --optimizer adam");
+  ASSERT_EQ(trained.status, 0) << trained.errors;
+  EXPECT_EQ(lines_of(place.run("translate --model m", "a b c\nunseen words\n").output).size(), 2U);
+  EXPECT_TRUE(std::filesystem::exists(place / "m" / "joint.vocab"));
+}
+
+// Every mistake ends with one line, status 2, and nothing written over.
+struct Mistake {
+  const char* arguments;
+  const char* says;
+};
+
+TEST_F(TrainedModel, MistakesEndWithOneLineAndStatusTwo) {
+  write(*place_ / "good.tsv", "ab\tba\n");
+  write(*place_ / "no-tab.tsv", "ab\tba\nabba\n");
+  write(*place_ / "two-tabs.tsv", "ab\tba\tx\n");
+  write(*place_ / "empty.tsv", "");
+  write(*place_ / "two.txt", "a\nb\n");
+  write(*place_ / "three.txt", "a\nb\nc\n");
+  std::filesystem::create_directories(*place_ / "folder");
+  const Mistake mistakes[] = {
+      {"frobnicate", "unknown command 'frobnicate'"},
+      {"train --model x", "--train"},
+      {"train --model x --train missing.tsv", "missing.tsv"},
+      {"train --model x --train folder", "folder"},
+      {"train --model x --train empty.tsv", "empty.tsv"},
+      {"train --model x --train no-tab.tsv", "line 2"},
+      {"train --model x --train two-tabs.tsv", "line 1"},
+      {"train --model x --train-source two.txt --train-target three.txt", "3"},
+      {"train --model x --train-source two.txt", "--train-target"},
+      {"train --model x --train good.tsv --width 30 --heads 4 --epochs 1", "width 30 is not divisible by 4 heads"},
+      {"train --model x --train good.tsv --tie all --epochs 1", "--joint-vocabulary"},
+      {"train --model x --train good.tsv", "steps or epochs"},
+      {"train --model x --train good.tsv --epochs 1 --steps many", "many"},
+      {"train --model x --train good.tsv --epochs 1 --dropout 1", "dropout 1"},
+      {"train --model x --train good.tsv --epochs 1 --activation tanh", "unknown activation 'tanh'"},
+      {"train --model x --train good.tsv --epochs 1 --learning-rate 0", "learning rate 0"},
+      {"train --model x --train good.tsv --epochs 1 --learning-rate nan", "learning rate"},
+      {"train --model x --train good.tsv --epochs 1 --batch-size -1", "-1"},
+      {"train --model x --train good.tsv --epochs 1 --no-such-flag 3", "no-such-flag"},
+      {"train --model x --task juggle --steps 1", "juggle"},
+      {"train --model m --task reverse --steps 1", "holds a model already"},
+      {"train --config missing.toml --model x", "missing.toml"},
+      {"train --model good.tsv/x --task reverse --steps 1", "good.tsv"},
+      {"translate --model missing", "missing"},
+      {"translate --model folder", "config.json"},
+      {"translate --model m --input missing.txt", "missing.txt"},
+      {"translate --model m --input folder", "folder"},
+      {"translate --model m --beam 0", "beam 0"},
+      {"translate --model m --beam 2 --n-best 3", "n-best 3"},
+      {"translate --model m --output no-folder/out.txt", "no-folder"},
+      {"evaluate --model m", "--test"},
+      {"evaluate --model m --test no-tab.tsv", "line 2"},
+      {"evaluate --hypothesis two.txt --reference three.txt", "3"},
+      {"translate --model m --threads -1", "-1"},
+  };
+  const std::string before = contents(*place_ / "m" / "model.safetensors");
+  for (const Mistake& mistake : mistakes) {
+    const Result result = place_->run(mistake.arguments, "abc\n");
+    EXPECT_EQ(result.status, 2) << mistake.arguments << "\n" << result.errors;
+    EXPECT_EQ(result.output, "") << mistake.arguments;
+    EXPECT_EQ(std::count(result.errors.begin(), result.errors.end(), '\n'), 1) << mistake.arguments << "\n" << result.errors;
+    EXPECT_NE(result.errors.find(mistake.says), std::string::npos) << mistake.arguments << "\n" << result.errors;
+    EXPECT_FALSE(std::filesystem::exists(*place_ / "x" / "model.safetensors")) << mistake.arguments;
+  }
+  EXPECT_EQ(contents(*place_ / "m" / "model.safetensors"), before);
+}
+
+TEST_F(TrainedModel, DamagedModelsAreRefused) {
+  const auto damaged = [&](const std::string& file, const std::string& content) {
+    std::filesystem::remove_all(*place_ / "d");
+    std::filesystem::copy(*place_ / "m", *place_ / "d");
+    write(*place_ / "d" / file, content);
+    return place_->run("translate --model d", "abc\n");
+  };
+  const std::string config = contents(*place_ / "m" / "config.json");
+  const std::string tensors = contents(*place_ / "m" / "model.safetensors");
+  const auto replaced = [](std::string text, const std::string& from, const std::string& to) {
+    return text.replace(text.find(from), from.size(), to);
+  };
+  const std::vector<std::pair<std::string, std::string>> damages = {
+      {"config.json", ""},
+      {"config.json", "{"},
+      {"config.json", "[]"},
+      {"config.json", config.substr(0, config.size() / 2)},
+      {"config.json", replaced(config, "\"width\": 32", "\"width\": 33")},
+      {"config.json", replaced(config, "\"width\": 32", "\"width\": 65536")},
+      {"config.json", replaced(config, "\"width\": 32", "\"width\": \"wide\"")},
+      {"config.json", replaced(config, "\"encoder_layers\": 1", "\"encoder_layers\": 1000")},
+      {"config.json", replaced(config, "\"encoder_layers\": 1", "\"encoder_layers\": 0")},
+      {"config.json", replaced(config, "\"norm\": \"pre\"", "\"norm\": \"post\"")},
+      {"config.json", replaced(config, "\"version\": 1", "\"version\": 99")},
+      {"model.safetensors", ""},
+      {"model.safetensors", tensors.substr(0, 100)},
+      {"model.safetensors", tensors.substr(0, tensors.size() - 1)},
+      {"model.safetensors", std::string("\0\0\0\0\0\0\0\x80{}", 10)},
+      {"source.vocab", ""},
+      {"target.vocab", contents(*place_ / "m" / "target.vocab") + "y\nz\n"},
+      {"target.vocab", contents(*place_ / "m" / "target.vocab") + "a\n"},
+  };
+  for (const auto& [file, content] : damages) {
+    const Result result = damaged(file, content);
+    EXPECT_EQ(result.status, 2) << file << ": " << content.substr(0, 60) << "\n" << result.errors;
+    EXPECT_EQ(std::count(result.errors.begin(), result.errors.end(), '\n'), 1) << result.errors;
+    EXPECT_EQ(result.output, "");
+  }
+}
+
+TEST(Help, EveryCommandExplainsItselfWithAnExample) {
+  const Workplace place;
+  const Result general = place.run("--help");
+  EXPECT_EQ(general.status, 0);
+  for (const char* command : {"train", "translate", "evaluate"}) {
+    EXPECT_NE(general.output.find(command), std::string::npos);
+    const Result help = place.run(std::string(command) + " --help");
+    EXPECT_EQ(help.status, 0);
+    EXPECT_NE(help.output.find("Example"), std::string::npos) << command;
+    EXPECT_EQ(help.errors, "");
+  }
+  EXPECT_NE(place.run("evaluate --help").output.find("WER"), std::string::npos);
+  EXPECT_EQ(place.run("").status, 2);
+}
+
+TEST(Training, ADivergingRunStopsAndKeepsTheLastGoodModel) {
+  const Workplace place;
+  const Result result =
+      place.run("train --model m " + kTask + kTiny + "--steps 400 --valid-every 5 --learning-rate 1e30 --norm post");
+  EXPECT_EQ(result.status, 1) << result.errors;
+  EXPECT_NE(result.errors.find("not a finite number"), std::string::npos) << result.errors;
+  EXPECT_EQ(place.run("translate --model m", "abc\n").status, 0);
+}
+
+}  // namespace
+}  // namespace transduce::testing
