@@ -25,6 +25,9 @@ class Parser : public CLI::App {
   // Errors: InputError, one line, for anything it does not understand.
   std::optional<int> read(int argc, char** argv);
 
+  // Every option with its value, as a TOML file that --config takes to repeat the run.
+  std::string saved() const;
+
  private:
   int threads_ = 0;
 };

@@ -27,8 +27,8 @@ struct Options {
     std::string group = "A model on test pairs";
     app.add_option("--model", model, "directory of the model")->group(group);
     app.add_option("--test", test, "test pairs: lines of source<TAB>target; may repeat, may be .gz")->group(group);
-    app.add_option("--test-source", test_source, "source side of parallel test files")->group(group);
-    app.add_option("--test-target", test_target, "target side of parallel test files")->group(group);
+    app.add_option("--test-source", test_source, "source side of parallel test files")->take_all()->group(group);
+    app.add_option("--test-target", test_target, "target side of parallel test files")->take_all()->group(group);
     app.add_option("--task", task, "instead of files, unseen examples of a made-up task: reverse, copy or sort")
         ->group(group);
     app.add_option("--task-alphabet", task_spec.alphabet_size, "symbols of the task")->group(group);

@@ -25,11 +25,11 @@ struct DataOptions {
   void add_to(CLI::App& app) {
     const std::string group = "Data";
     app.add_option("--train", train, "training pairs: lines of source<TAB>target; may repeat, may be .gz")->group(group);
-    app.add_option("--train-source", train_source, "source side of parallel training files")->group(group);
-    app.add_option("--train-target", train_target, "target side of parallel training files")->group(group);
-    app.add_option("--valid", valid, "validation pairs, like --train")->group(group);
-    app.add_option("--valid-source", valid_source, "source side of parallel validation files")->group(group);
-    app.add_option("--valid-target", valid_target, "target side of parallel validation files")->group(group);
+    app.add_option("--train-source", train_source, "source side of parallel training files")->take_all()->group(group);
+    app.add_option("--train-target", train_target, "target side of parallel training files")->take_all()->group(group);
+    app.add_option("--valid", valid, "validation pairs, like --train")->take_all()->group(group);
+    app.add_option("--valid-source", valid_source, "source side of parallel validation files")->take_all()->group(group);
+    app.add_option("--valid-target", valid_target, "target side of parallel validation files")->take_all()->group(group);
     app.add_option("--task", task, "instead of files, a made-up task: reverse, copy or sort")->group(group);
     app.add_option("--task-alphabet", task_spec.alphabet_size, "symbols of the task")->group(group);
     app.add_option("--task-min-length", task_spec.min_length, "shortest source of the task")->group(group);
@@ -249,12 +249,14 @@ int train_command(int argc, char** argv) {
               "'{}' holds a model already: name another directory, or give --overwrite to replace it", directory);
   Prepared data = data_options.task.empty() ? prepare_files(data_options, text, loop)
                                             : prepare_task(data_options, text, loop);
-  loop.trainer.schedule.width = config.width;
   const int64_t steps = planned_steps(loop.run, *data.batches);
+  loop.trainer.schedule.width = config.width;
+  loop.trainer.schedule.steps = steps;
+  loop.trainer.validate();
   Seq2SeqModel model = make_model(config, data.source, data.target, text.joint_vocabulary, loop.trainer.seed);
-  print_plan(model, data, steps);
   save_description(directory, model);
-  write_file_atomic(directory + "/train.toml", parser.config_to_str(true, false));
+  print_plan(model, data, steps);
+  write_file_atomic(directory + "/train.toml", parser.saved());
 
   TrainingRun run{directory,    &model,   data.batches.get(), std::move(data.valid), {64, 0, 0},
                   loop.trainer, loop.run, nullptr};

@@ -80,7 +80,9 @@ TEST_F(TrainedModel, LinesDoNotDependOnBatchSizeOrderOrNeighbours) {
 }
 
 TEST_F(TrainedModel, NLinesInNLinesOutWhateverIsInThem) {
-  const std::string hostile("abc\r\n\n   \n\xff\xfe\n</s>\n\tab\n\xEA\xB0\x80\xF0\x9F\x91\x8D\nab\0cd\na\rb\nabc", 47);
+  const std::string nul(1, '\0');
+  const std::string hostile =
+      "abc\r\n\n   \n\xff\xfe\n</s>\n\tab\n\xEA\xB0\x80\xF0\x9F\x91\x8D\nab" + nul + "cd\na\rb\nabc";
   const Result result = place_->run("translate --model m", hostile);
   EXPECT_EQ(result.status, 0) << result.errors;
   const std::vector<std::string> lines = lines_of(result.output);
@@ -280,7 +282,7 @@ TEST(Help, EveryCommandExplainsItselfWithAnExample) {
 TEST(Training, ADivergingRunStopsAndKeepsTheLastGoodModel) {
   const Workplace place;
   const Result result =
-      place.run("train --model m " + kTask + kTiny + "--steps 400 --valid-every 5 --learning-rate 1e30 --norm post");
+      place.run("train --model m " + kTask + kTiny + "--steps 400 --valid-every 5 --learning-rate 999999 --norm post");
   EXPECT_EQ(result.status, 1) << result.errors;
   EXPECT_NE(result.errors.find("not a finite number"), std::string::npos) << result.errors;
   EXPECT_EQ(place.run("translate --model m", "abc\n").status, 0);

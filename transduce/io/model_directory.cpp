@@ -84,6 +84,9 @@ Seq2SeqModel make_model(TransformerConfig config, std::shared_ptr<const Tokenize
 
 void save_description(const std::string& directory, const Seq2SeqModel& model) {
   make_directories(directory);
+  // Parameters of an earlier model must not be taken for this one's.
+  std::error_code absent;
+  std::filesystem::remove(path_in(directory, "model.safetensors"), absent);
   ordered_json json;
   json["format"] = "transduce";
   json["version"] = kVersion;
@@ -110,8 +113,7 @@ void save_parameters(const std::string& directory, const Transformer& model) {
 
 bool holds_model(const std::string& directory) {
   std::error_code ignored;
-  return std::filesystem::exists(path_in(directory, "config.json"), ignored) ||
-         std::filesystem::exists(path_in(directory, "model.safetensors"), ignored);
+  return std::filesystem::exists(path_in(directory, "model.safetensors"), ignored);
 }
 
 Seq2SeqModel load_model(const std::string& directory) {

@@ -26,13 +26,14 @@ struct Seq2SeqModel {
 Seq2SeqModel make_model(TransformerConfig config, std::shared_ptr<const Tokenizer> source,
                         std::shared_ptr<const Tokenizer> target, bool joint_vocabulary, uint64_t seed);
 
-// Writes config.json and the vocabularies, making the directory. Errors: those of AtomicFile.
+// Writes config.json and the vocabularies, making the directory; an earlier model's parameters are removed.
+// Errors: those of AtomicFile.
 void save_description(const std::string& directory, const Seq2SeqModel& model);
 
 // Writes the parameters to DIRECTORY/model.safetensors: beside it, then renamed. Errors: those of AtomicFile.
 void save_parameters(const std::string& directory, const Transformer& model);
 
-// Whether the directory holds a model already.
+// Whether the directory holds the parameters of a model.
 bool holds_model(const std::string& directory);
 
 // Reads a model. Errors: InputError naming the file and the value: a missing file, an unknown field, a vocabulary

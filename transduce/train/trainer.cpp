@@ -5,11 +5,16 @@
 
 namespace transduce {
 
+void TrainerOptions::validate() const {
+  optimizer.validate();
+  schedule.validate();
+  check_input(label_smoothing >= 0.0 && label_smoothing < 1.0, "label smoothing {} is out of range: give 0 to below 1",
+              label_smoothing);
+}
+
 Trainer::Trainer(Transformer& model, const TrainerOptions& options)
     : model_(model), options_(options), optimizer_(model.parameters(), options.optimizer) {
-  options_.schedule.validate();
-  check_input(options.label_smoothing >= 0.0 && options.label_smoothing < 1.0,
-              "label smoothing {} is out of range: give 0 to below 1", options.label_smoothing);
+  options_.validate();
 }
 
 UpdateReport Trainer::update(const std::vector<Seq2SeqBatch>& group) {

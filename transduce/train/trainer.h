@@ -16,6 +16,9 @@ struct TrainerOptions {
   double label_smoothing = 0.0;
   uint64_t seed = 0;             // of the dropout masks
   int64_t max_bad_updates = 10;  // in a row, then the run stops
+
+  // Errors: InputError that names the value and what fits.
+  void validate() const;
 };
 
 // What one update did.
