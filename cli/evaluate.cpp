@@ -1,9 +1,8 @@
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/console.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
 #include "transduce/base/file.h"
@@ -94,7 +93,7 @@ ErrorRates evaluate_files(const Options& o) {
   return rates;
 }
 
-void print(const ErrorRates& rates, bool json) {
+void print_rates(const ErrorRates& rates, bool json) {
   if (json) {
     const nlohmann::ordered_json object{{"sequences", rates.sequences},
                                         {"tokens", rates.tokens},
@@ -102,15 +101,15 @@ void print(const ErrorRates& rates, bool json) {
                                         {"exact-match", rates.exact_match()},
                                         {"sequence-error-rate", rates.sequence_error_rate()},
                                         {"token-error-rate", rates.token_error_rate()}};
-    fmt::print("{}\n", object.dump());
+    print("{}\n", object.dump());
     return;
   }
-  fmt::print("sequences            {:>8}\n", rates.sequences);
-  fmt::print("tokens               {:>8}\n", rates.tokens);
-  fmt::print("token accuracy       {:>8.2f} %\n", 100.0 * rates.token_accuracy());
-  fmt::print("exact match          {:>8.2f} %\n", 100.0 * rates.exact_match());
-  fmt::print("sequence error rate  {:>8.2f} %\n", 100.0 * rates.sequence_error_rate());
-  fmt::print("token error rate     {:>8.2f} %\n", 100.0 * rates.token_error_rate());
+  print("sequences            {:>8}\n", rates.sequences);
+  print("tokens               {:>8}\n", rates.tokens);
+  print("token accuracy       {:>8.2f} %\n", 100.0 * rates.token_accuracy());
+  print("exact match          {:>8.2f} %\n", 100.0 * rates.exact_match());
+  print("sequence error rate  {:>8.2f} %\n", 100.0 * rates.sequence_error_rate());
+  print("token error rate     {:>8.2f} %\n", 100.0 * rates.token_error_rate());
 }
 
 }  // namespace
@@ -130,7 +129,7 @@ int evaluate_command(int argc, char** argv) {
   if (const auto status = parser.read(argc, argv)) return *status;
   check_input(options.model.empty() || (options.hypothesis.empty() && options.reference.empty()),
               "--model and --hypothesis are two things to evaluate: give one of them");
-  print(options.model.empty() ? evaluate_files(options) : evaluate_model(options), options.json);
+  print_rates(options.model.empty() ? evaluate_files(options) : evaluate_model(options), options.json);
   return 0;
 }
 

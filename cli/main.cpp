@@ -1,11 +1,14 @@
-#include <fmt/core.h>
+#include <fcntl.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
-#include <cstdio>
+#include <cstring>
 #include <new>
 #include <string_view>
 
 #include "cli/command.h"
+#include "cli/console.h"
 
 namespace transduce::cli {
 namespace {
@@ -22,50 +25,83 @@ constexpr Command kCommands[] = {
     {"evaluate", "compare generated sequences with the right ones", evaluate_command},
 };
 
-void print_help(std::FILE* to) {
-  fmt::print(to, "transduce trains and runs Transformers that turn one sequence into another.\n\n"
-                 "Usage: transduce COMMAND [OPTIONS]\n\nCommands:\n");
-  for (const Command& command : kCommands) fmt::print(to, "  {:<12}{}\n", command.name, command.summary);
-  fmt::print(to, "\n`transduce COMMAND --help` explains a command's options and shows an example:\n"
-                 "  transduce train --model model/reverse --task reverse --steps 500\n"
-                 "  echo hello | transduce translate --model model/reverse\n");
+std::string help_text() {
+  std::string text =
+      "transduce trains and runs Transformers that turn one sequence into another.\n\n"
+      "Usage: transduce COMMAND [OPTIONS]\n\nCommands:\n";
+  for (const Command& command : kCommands) text += fmt::format("  {:<12}{}\n", command.name, command.summary);
+  return text +
+         "\n`transduce COMMAND --help` explains a command's options and shows an example:\n"
+         "  transduce train --model model/reverse --task reverse --steps 500\n"
+         "  echo hello | transduce translate --model model/reverse\n";
 }
 
 int dispatch(int argc, char** argv) {
   const std::string_view name = argc > 1 ? argv[1] : "";
   if (name == "--help" || name == "-h" || name == "help") {
-    print_help(stdout);
+    print("{}", help_text());
     return 0;
   }
   if (name == "--version") {
-    fmt::print("transduce {}\n", TRANSDUCE_VERSION);
+    print("transduce {}\n", TRANSDUCE_VERSION);
     return 0;
   }
   for (const Command& command : kCommands) {
     if (name == command.name) return command.run(argc - 1, argv + 1);
   }
   if (name.empty()) {
-    print_help(stderr);
+    say("{}", help_text());
     return 2;
   }
   fail_input("unknown command '{}': see transduce --help for what there is", name);
+}
+
+// Reports an error in one line, whatever was quoted in it.
+void report(std::string what) {
+  for (char& c : what) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
+  }
+  say("transduce: {}\n", what);
+}
+
+// A file that is opened later must not become standard output or standard error because those were closed.
+void open_standard_files() {
+  while (true) {
+    const int file = open("/dev/null", O_RDWR);
+    if (file < 0) return;
+    if (file > 2) {
+      close(file);
+      return;
+    }
+  }
+}
+
+int run(int argc, char** argv) {
+  try {
+    const int status = dispatch(argc, argv);
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      fail_run("cannot write to standard output: {}", std::strerror(errno));
+    }
+    return status;
+  } catch (const Error& error) {
+    report(error.what());
+    return error.exit_status();
+  } catch (const std::bad_alloc&) {
+    report("out of memory: use a smaller model or a smaller batch");
+    return 1;
+  } catch (const std::exception& error) {
+    report(fmt::format("internal error: {}", error.what()));
+    return 1;
+  }
 }
 
 }  // namespace
 }  // namespace transduce::cli
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that stops early is a failed write, not a killed program
-  try {
-    return transduce::cli::dispatch(argc, argv);
-  } catch (const transduce::Error& error) {
-    fmt::print(stderr, "transduce: {}\n", error.what());
-    return error.exit_status();
-  } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "transduce: out of memory: use a smaller model or a smaller batch\n");
-    return 1;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "transduce: internal error: {}\n", error.what());
-    return 1;
-  }
+  // A reader that stops early and a file that grows too large are failed writes, not reasons to be killed.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  transduce::cli::open_standard_files();
+  return transduce::cli::run(argc, argv);
 }

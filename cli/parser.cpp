@@ -1,9 +1,8 @@
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <sstream>
 
 #include "cli/command.h"
+#include "cli/console.h"
 #include "transduce/base/parallel.h"
 
 namespace transduce::cli {
@@ -22,7 +21,7 @@ std::optional<int> Parser::read(int argc, char** argv) {
   try {
     parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", help());
+    print("{}", help());
     return 0;
   } catch (const CLI::ParseError& error) {
     std::string what = error.what();

@@ -1,6 +1,7 @@
 #include "cli/progress.h"
 
-#include <fmt/core.h>
+#include "cli/console.h"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,12 +38,12 @@ void StatusLine::show(const std::string& text, bool now) {
   if (!now && time - last_ < std::chrono::milliseconds(100)) return;
   last_ = time;
   shown_ = true;
-  fmt::print(stderr, "\r{}\x1b[K", text);
+  say("\r{}\x1b[K", text);
 }
 
 void StatusLine::clear() {
   if (!shown_) return;
-  fmt::print(stderr, "\r\x1b[K");
+  say("\r\x1b[K");
   shown_ = false;
 }
 
@@ -61,14 +62,14 @@ void TrainingProgress::on_update(const Progress& p) {
   compute_seconds_ = 0.95 * compute_seconds_ + static_cast<double>(p.report.target_tokens) / p.tokens_per_second;
   if (!p.report.applied) {
     status_.clear();
-    fmt::print(stderr, "step {}: the loss or its gradient was not a finite number; the update was skipped ({} so far)\n",
+    say("step {}: the loss or its gradient was not a finite number; the update was skipped ({} so far)\n",
                p.report.update, ++skipped_);
   }
   if (status_.on_terminal()) {
     const double done = static_cast<double>(p.report.update) / static_cast<double>(p.steps);
     status_.show(bar(done) + " " + describe(p), p.report.update == p.steps);
   } else if (log_every_ > 0 && (p.report.update % log_every_ == 0 || p.report.update == 1)) {
-    fmt::print(stderr, "{}\n", describe(p));
+    say("{}\n", describe(p));
   }
 }
 
@@ -81,12 +82,12 @@ void TrainingProgress::on_validation(const Progress& p, const std::vector<Score>
     line += rate ? fmt::format("  {} {:.2f} %", score.name, 100.0 * score.value)
                  : fmt::format("  {} {:.4f}", score.name, score.value);
   }
-  fmt::print(stderr, "{}  ({}){}\n", line, clock_time(p.seconds), best ? "  best so far, saved" : "");
+  say("{}  ({}){}\n", line, clock_time(p.seconds), best ? "  best so far, saved" : "");
 }
 
 void TrainingProgress::on_end(const Progress& p) {
   status_.clear();
-  fmt::print(stderr, "trained {} updates in {}\n", grouped(p.report.update), clock_time(p.seconds));
+  say("trained {} updates in {}\n", grouped(p.report.update), clock_time(p.seconds));
 }
 
 }  // namespace transduce::cli

@@ -1,8 +1,7 @@
-#include <fmt/core.h>
-
 #include <algorithm>
 
 #include "cli/command.h"
+#include "cli/console.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
 #include "transduce/base/file.h"
@@ -127,6 +126,13 @@ struct Prepared {
   std::vector<Example> valid;
   std::unique_ptr<BatchSource> batches;
   int64_t train_pairs = 0;
+  int64_t longest = 0;  // tokens of the longest text on either side
+
+  void measure(const std::vector<Example>& examples) {
+    for (const Example& example : examples) {
+      longest = std::max(longest, static_cast<int64_t>(std::max(example.source.size(), example.target.size())));
+    }
+  }
 };
 
 std::vector<TextPair> read_text(const char* what, const std::vector<std::string>& pairs,
@@ -163,7 +169,10 @@ Prepared prepare_files(const DataOptions& options, const TextOptions& text, cons
   make_tokenizers(data, text, train);
   data.train_pairs = static_cast<int64_t>(train.size());
   data.valid = encode_pairs(data.valid_pairs, *data.source, *data.target);
-  data.batches = corpus_batches(encode_pairs(train, *data.source, *data.target), loop.batches);
+  std::vector<Example> examples = encode_pairs(train, *data.source, *data.target);
+  data.measure(data.valid);
+  data.measure(examples);
+  data.batches = corpus_batches(std::move(examples), loop.batches);
   return data;
 }
 
@@ -171,11 +180,18 @@ Prepared prepare_task(const DataOptions& options, const TextOptions& text, const
   check_input(options.train.empty() && options.train_source.empty() && options.train_target.empty() &&
                   options.valid.empty() && options.valid_source.empty() && options.valid_target.empty(),
               "--task makes its own data: leave out --train and --valid");
-  check_input(options.task_examples >= 0 && options.valid_examples >= 0, "a number of examples cannot be negative");
+  constexpr int64_t kMost = 10000000;
+  check_input(options.task_examples >= 0 && options.task_examples <= kMost,
+              "task-examples {} is out of range: give 1 to {}, or 0 for fresh ones", options.task_examples, kMost);
+  check_input(options.valid_examples >= 0 && options.valid_examples <= kMost,
+              "valid-examples {} is out of range: give 0 to {}", options.valid_examples, kMost);
+  check_input(loop.batches.batch_size >= 1 && loop.batches.batch_size <= 100000,
+              "a made-up task needs a batch size in examples, 1 to 100000; got {}", loop.batches.batch_size);
   TaskSpec spec = options.task_spec;
   spec.kind = parse_task_kind(options.task);
   const Task task(spec);
   Prepared data;
+  data.longest = spec.max_length;
   make_tokenizers(data, text, {{task.alphabet(), task.alphabet()}});
   // Validation draws from another seed, far from any that a person would choose.
   for (int64_t i = 0; i < options.valid_examples; ++i) {
@@ -209,17 +225,17 @@ std::vector<Score> score_generated(const Seq2SeqModel& model, const std::vector<
 
 void print_plan(const Seq2SeqModel& model, const Prepared& data, int64_t steps) {
   const TransformerConfig& c = model.transformer->config();
-  fmt::print(stderr, "model       {}+{} layers, width {}, {} heads, feed-forward {}, {}-norm, {}; {} parameters\n",
+  say("model       {}+{} layers, width {}, {} heads, feed-forward {}, {}-norm, {}; {} parameters\n",
              c.encoder_layers, c.decoder_layers, c.width, c.heads, c.feed_forward, to_string(c.norm),
              to_string(c.activation), grouped(model.transformer->parameters().count()));
-  fmt::print(stderr, "vocabulary  {} source, {} target tokens{}\n", grouped(c.source_vocabulary),
+  say("vocabulary  {} source, {} target tokens{}\n", grouped(c.source_vocabulary),
              grouped(c.target_vocabulary), model.joint_vocabulary ? " (one for both sides)" : "");
   const int64_t epoch = data.batches->batches_per_epoch();
-  fmt::print(stderr, "data        {}, {} validation pairs\n",
+  say("data        {}, {} validation pairs\n",
              epoch > 0 ? fmt::format("{} training pairs in {} batches an epoch", grouped(data.train_pairs), grouped(epoch))
                        : std::string("fresh training examples"),
              grouped(static_cast<int64_t>(data.valid.size())));
-  fmt::print(stderr, "run         {} updates on {} threads\n", grouped(steps), threads());
+  say("run         {} updates on {} threads\n", grouped(steps), threads());
 }
 
 }  // namespace
@@ -253,13 +269,17 @@ int train_command(int argc, char** argv) {
   loop.trainer.schedule.width = config.width;
   loop.trainer.schedule.steps = steps;
   loop.trainer.validate();
+  check_input(!data.valid.empty() || (loop.run.patience == 0 && parser.count("--best-metric") == 0),
+              "--patience and --best-metric need validation data: give --valid, or leave them out");
+  check_input(config.positions != PositionKind::learned || data.longest < config.max_positions,
+              "the longest text has {} tokens, more than {} learned positions have room for: give more --max-positions",
+              data.longest, config.max_positions);
   Seq2SeqModel model = make_model(config, data.source, data.target, text.joint_vocabulary, loop.trainer.seed);
-  save_description(directory, model);
+  make_directories(directory);
   print_plan(model, data, steps);
-  write_file_atomic(directory + "/train.toml", parser.saved());
 
-  TrainingRun run{directory,    &model,   data.batches.get(), std::move(data.valid), {64, 0, 0},
-                  loop.trainer, loop.run, nullptr};
+  TrainingRun run{directory,  parser.saved(), &model,   data.batches.get(), std::move(data.valid),
+                  {64, 0, 0}, loop.trainer,   loop.run, nullptr};
   const int64_t decode = loop.valid_decode < 0 && data_options.task.empty() ? 0 : loop.valid_decode;
   if (decode != 0 && !data.valid_pairs.empty()) {
     if (decode > 0 && decode < static_cast<int64_t>(data.valid_pairs.size())) {
@@ -269,7 +289,7 @@ int train_command(int argc, char** argv) {
   }
   TrainingProgress progress(loop.log_every, data.batches->batches_per_epoch() > 0);
   train(run, progress);
-  fmt::print(stderr, "the model is in {}\n", directory);
+  say("the model is in {}\n", directory);
   return 0;
 }
 

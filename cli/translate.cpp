@@ -1,10 +1,11 @@
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "cli/command.h"
+#include "cli/console.h"
 #include "cli/progress.h"
 #include "transduce/base/file.h"
 #include "transduce/decode/translator.h"
@@ -16,7 +17,7 @@ namespace {
 class Output {
  public:
   explicit Output(const std::string& path) {
-    if (path != "-") file_.emplace(path);
+    if (path != "-" && path != "/dev/stdout") file_.emplace(path);
   }
   void line(std::string text) {
     text += '\n';
@@ -59,7 +60,7 @@ int translate_command(int argc, char** argv) {
   parser.add_option("--input", input, "text to translate, may be .gz; - for standard input");
   parser.add_option("--output", output, "where to write; - for standard output");
   parser.add_option("--beam", search.beam, "hypotheses kept while searching; 1 is greedy search");
-  parser.add_option("--n-best", search.n_best, "translations printed for each line, best first");
+  parser.add_option("--n-best", search.n_best, "translations printed for each line, best first: always so many lines, empty where there are fewer");
   parser.add_option("--length-penalty", search.length_penalty,
                     "hypotheses are ranked by log probability / ((5 + length) / 6)^this; 0: by log probability");
   parser.add_option("--max-length", search.max_length, "tokens of a translation at most; 0: 2 x source + 50");
@@ -86,9 +87,11 @@ int translate_command(int argc, char** argv) {
     lines.clear();
     while (static_cast<int64_t>(lines.size()) < wanted && (more = reader.next(line))) lines.push_back(line);
     for (const auto& translations : translator.translate(lines)) {
-      for (const Translation& translation : translations) {
-        const std::string text = on_one_line(translation.text);
-        out.line(scores ? fmt::format("{:.4f}\t{}", translation.hypothesis.score, text) : text);
+      // Always so many lines an input line, so that they can be told apart; empty where there are fewer.
+      for (size_t k = 0; k < static_cast<size_t>(search.n_best); ++k) {
+        const std::string text = k < translations.size() ? on_one_line(translations[k].text) : "";
+        const double score = k < translations.size() ? translations[k].hypothesis.score : -INFINITY;
+        out.line(scores ? fmt::format("{:.4f}\t{}", score, text) : text);
       }
     }
     out.flush();

@@ -255,6 +255,9 @@ TEST_F(TrainedModel, DamagedModelsAreRefused) {
       {"source.vocab", ""},
       {"target.vocab", contents(*place_ / "m" / "target.vocab") + "y\nz\n"},
       {"target.vocab", contents(*place_ / "m" / "target.vocab") + "a\n"},
+      {"source.vocab", "<pad>\n<s>\n</s>\n<unk>\nb\na\n"},  // fewer tokens, but not those of the training
+      {"config.json", replaced(config, "\"format\": \"transduce\"", "\"format\": 5")},
+      {"model.safetensors", tensors.substr(0, tensors.size() - 4) + std::string("\0\0\xC0\x7F", 4)},  // NaN
   };
   for (const auto& [file, content] : damages) {
     const Result result = damaged(file, content);
@@ -262,6 +265,41 @@ TEST_F(TrainedModel, DamagedModelsAreRefused) {
     EXPECT_EQ(std::count(result.errors.begin(), result.errors.end(), '\n'), 1) << result.errors;
     EXPECT_EQ(result.output, "");
   }
+}
+
+TEST(Training, AFailedRunLeavesTheOldModelAlone) {
+  const Workplace place;
+  ASSERT_EQ(place.run("train --model m " + kTask + kTiny + "--steps 5").status, 0);
+  const std::string before = contents(place / "m" / "model.safetensors");
+  write(place / "long.tsv", "abcabcabcabc\tcba\n");
+  for (const char* flags : {"--task reverse --steps 3 --best-metric beauty", "--task reverse --steps 3 --dropout 0.9999999999",
+                            "--train long.tsv --positions learned --max-positions 8 --epochs 1"}) {
+    const Result result = place.run(std::string("train --model m --overwrite --width 32 ") + flags);
+    EXPECT_EQ(result.status, 2) << flags << result.errors;
+    EXPECT_EQ(contents(place / "m" / "model.safetensors"), before) << flags;
+    EXPECT_EQ(place.run("translate --model m", "abc\n").status, 0);
+  }
+}
+
+TEST(Training, WithoutValidationTheModelIsSavedOnTheWay) {
+  const Workplace place;
+  write(place / "pairs.tsv", "ab\tba\nabc\tcba\n");
+  const Result result = place.run("train --model m --train pairs.tsv " + kTiny + "--norm post --steps 400 --learning-rate 999999");
+  EXPECT_EQ(result.status, 1) << result.errors;
+  EXPECT_EQ(place.run("translate --model m", "abc\n").status, 0);
+}
+
+TEST_F(TrainedModel, UnwritableOutputIsReportedAndNeverASignal) {
+  EXPECT_EQ(place_->run("evaluate --model m --task reverse --task-alphabet 8 --task-max-length 6 > /dev/full; exit $?").status, 1);
+  EXPECT_EQ(place_->run("translate --model m > /dev/full; exit $?", "abc\n").status, 1);
+  EXPECT_EQ(place_->run("--help > /dev/full; exit $?").status, 1);
+  EXPECT_EQ(place_->run("train --model log " + kTask + kTiny + "--steps 3 2> /dev/full; exit $?").status, 0);
+  EXPECT_EQ(place_->run("translate --model m 2>&-; exit $?", "abc\n").status, 0);
+}
+
+TEST_F(TrainedModel, NBestGivesAlwaysSoManyLines) {
+  const Result result = place_->run("translate --model m --beam 10 --n-best 10 --max-length 1", "abc\n\nab\n");
+  EXPECT_EQ(lines_of(result.output).size(), 30U) << result.errors;
 }
 
 TEST(Help, EveryCommandExplainsItselfWithAnExample) {

@@ -4,6 +4,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -44,13 +45,14 @@ void wait_for_change(const std::atomic<T>& value, T old) {
 class Helpers {
  public:
   explicit Helpers(int threads) {
-    for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { serve(i); });
+    try {
+      for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { serve(i); });
+    } catch (const std::system_error& error) {
+      dismiss();
+      fail_run("cannot start {} threads: {}; give a smaller --threads", threads, error.what());
+    }
   }
-  ~Helpers() {
-    work_ = nullptr;
-    announce();
-    for (std::thread& worker : workers_) worker.join();
-  }
+  ~Helpers() { dismiss(); }
   Helpers(const Helpers&) = delete;
   Helpers& operator=(const Helpers&) = delete;
 
@@ -71,6 +73,12 @@ class Helpers {
   }
 
  private:
+  void dismiss() {
+    work_ = nullptr;
+    announce();
+    for (std::thread& worker : workers_) worker.join();
+  }
+
   void announce() {
     generation_.fetch_add(1, std::memory_order_release);
     generation_.notify_all();

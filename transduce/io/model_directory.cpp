@@ -1,5 +1,7 @@
 #include "transduce/io/model_directory.h"
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -42,6 +44,27 @@ std::shared_ptr<const Tokenizer> read_tokenizer(const ordered_json& json, const 
   return make_tokenizer(spec, Vocabulary::read(vocabulary_file));
 }
 
+// Tells vocabularies apart: the number of tokens and the FNV-1a hash of all of them.
+std::string fingerprint(const Vocabulary& vocabulary) {
+  uint64_t hash = 0xCBF29CE484222325;
+  for (int64_t id = 0; id < vocabulary.size(); ++id) {
+    for (const char c : escape_token(vocabulary.token(static_cast<int32_t>(id))) + "\n") {
+      hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+    }
+  }
+  return fmt::format("{} tokens, {:016x}", vocabulary.size(), hash);
+}
+
+// Parameters say which vocabulary they were trained with; those from elsewhere may not.
+void check_fingerprint(const std::string& file, const Tokenizer& tokenizer, const TensorFile& tensors, const char* side) {
+  const auto expected = tensors.metadata.find(side);
+  if (expected == tensors.metadata.end()) return;
+  const std::string found = fingerprint(tokenizer.vocabulary());
+  check_input(found == expected->second,
+              "'{}' ({}) is not the vocabulary that this model was trained with ({}): it belongs to another model", file,
+              found, expected->second);
+}
+
 // Fewer rows than tokens is broken; more is only unused room.
 void check_vocabulary(const std::string& file, const Tokenizer& tokenizer, int64_t rows) {
   check_input(tokenizer.vocabulary().size() <= rows,
@@ -62,6 +85,10 @@ void copy_parameters(const std::string& file, const TensorFile& from, Transforme
                 name_of(tensor.dtype()));
     const Tensor& to = parameter.variable.value();
     to.copy_from(tensor.dtype() == to.dtype() ? tensor : tensor.to(to.dtype()));
+    const float* value = to.data<float>();
+    check_input(std::all_of(value, value + to.size(), [](float x) { return std::isfinite(x); }),
+                "'{}': tensor '{}' holds values that are not finite numbers: the file is damaged, or the training diverged",
+                file, parameter.name);
   }
   for (const auto& [name, tensor] : from.tensors) {
     check_input(model.parameters().find(name) != nullptr, "'{}' holds a tensor '{}' {} that the model does not use",
@@ -103,17 +130,21 @@ void save_description(const std::string& directory, const Seq2SeqModel& model) {
   write_file_atomic(path_in(directory, "config.json"), json.dump(2) + "\n");
 }
 
-void save_parameters(const std::string& directory, const Transformer& model) {
+void save_parameters(const std::string& directory, const Seq2SeqModel& model) {
   std::vector<std::pair<std::string, Tensor>> tensors;
-  for (const Parameter& parameter : model.parameters().parameters()) {
+  for (const Parameter& parameter : model.transformer->parameters().parameters()) {
     tensors.emplace_back(parameter.name, parameter.variable.value());
   }
-  write_safetensors(path_in(directory, "model.safetensors"), tensors, {{"format", "transduce"}});
+  write_safetensors(path_in(directory, "model.safetensors"), tensors,
+                    {{"format", "transduce"},
+                     {"source_vocabulary", fingerprint(model.source->vocabulary())},
+                     {"target_vocabulary", fingerprint(model.target->vocabulary())}});
 }
 
 bool holds_model(const std::string& directory) {
   std::error_code ignored;
-  return std::filesystem::exists(path_in(directory, "model.safetensors"), ignored);
+  return std::filesystem::exists(path_in(directory, "config.json"), ignored) ||
+         std::filesystem::exists(path_in(directory, "model.safetensors"), ignored);
 }
 
 Seq2SeqModel load_model(const std::string& directory) {
@@ -127,7 +158,7 @@ Seq2SeqModel load_model(const std::string& directory) {
   } catch (const nlohmann::json::exception& error) {
     fail_input("'{}' is not JSON: {}", config_file, error.what());
   }
-  check_input(json.is_object() && json.value("format", "") == std::string("transduce"),
+  check_input(json.is_object() && member<std::string>(json, config_file, "format", "a name") == "transduce",
               "'{}' does not describe a model of this program", config_file);
   const int version = member<int>(json, config_file, "version", "a whole number");
   check_input(version == kVersion, "'{}' has version {}, this program reads version {}", config_file, version, kVersion);
@@ -151,6 +182,8 @@ Seq2SeqModel load_model(const std::string& directory) {
   // What the file holds bounds the memory: a config that asks for more than that is refused before it gets any.
   const std::string file = path_in(directory, "model.safetensors");
   const TensorFile tensors = read_safetensors(file);
+  check_fingerprint(vocabulary_file("source.vocab"), *model.source, tensors, "source_vocabulary");
+  check_fingerprint(vocabulary_file("target.vocab"), *model.target, tensors, "target_vocabulary");
   int64_t held = 0;
   for (const auto& [name, tensor] : tensors.tensors) held += tensor.size();
   const int64_t needed = Transformer::count_parameters(config);

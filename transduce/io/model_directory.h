@@ -30,14 +30,16 @@ Seq2SeqModel make_model(TransformerConfig config, std::shared_ptr<const Tokenize
 // Errors: those of AtomicFile.
 void save_description(const std::string& directory, const Seq2SeqModel& model);
 
-// Writes the parameters to DIRECTORY/model.safetensors: beside it, then renamed. Errors: those of AtomicFile.
-void save_parameters(const std::string& directory, const Transformer& model);
+// Writes the parameters to DIRECTORY/model.safetensors: beside it, then renamed. The file also says which
+// vocabularies they belong to. Errors: those of AtomicFile.
+void save_parameters(const std::string& directory, const Seq2SeqModel& model);
 
-// Whether the directory holds the parameters of a model.
+// Whether the directory holds a model, or files that a model would replace.
 bool holds_model(const std::string& directory);
 
 // Reads a model. Errors: InputError naming the file and the value: a missing file, an unknown field, a vocabulary
-// larger than its embedding (more rows than tokens are fine), a tensor that is missing, unused or of another shape.
+// that is not the one the parameters were trained with, or larger than its embedding (more rows than tokens are
+// fine), a tensor that is missing, unused, of another shape or not finite.
 Seq2SeqModel load_model(const std::string& directory);
 
 // The same for parameters alone, e.g. those of an earlier step.

@@ -96,7 +96,8 @@ void check_range(const char* name, int64_t value, int64_t low, int64_t high) {
 }
 
 void check_probability(const char* name, double value) {
-  check_input(value >= 0.0 && value < 1.0, "{} {} is out of range: give a probability from 0 to below 1", name, value);
+  check_input(value >= 0.0 && static_cast<float>(value) < 1.0f,
+              "{} {} is out of range: give a probability from 0 to below 1", name, value);
 }
 
 }  // namespace

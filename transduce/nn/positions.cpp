@@ -36,7 +36,8 @@ Var Positions::table(const Tensor& positions, DType dtype) const {
     needed = std::max<int64_t>(needed, int64_t{positions.data<int32_t>()[i]} + 1);
   }
   if (kind_ == PositionKind::learned) {
-    check_input(needed <= learned_.dim(0), "a sequence of {} tokens is longer than the model's {} learned positions",
+    check_input(needed <= learned_.dim(0), "a sequence of {} tokens is longer than the model's {} learned positions: shorten it, or train with more "
+                "--max-positions",
                 needed, learned_.dim(0));
     return learned_;
   }

@@ -1,11 +1,15 @@
 #include "transduce/train/run.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
+#include <utility>
 
 #include "transduce/base/file.h"
 
@@ -21,11 +25,13 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 // DIRECTORY/log.jsonl: one JSON object a line.
 class JsonLog {
  public:
-  explicit JsonLog(const std::string& directory) : path_(directory + "/log.jsonl"), file_(path_) {}
+  explicit JsonLog(const std::string& directory) : path_(directory + "/log.jsonl") {}
 
+  // The file is begun at the first line, so that a run that fails before leaves an older log alone.
   void write(const nlohmann::ordered_json& object) {
+    if (!file_.is_open()) file_.open(path_);
     file_ << object.dump() << '\n' << std::flush;
-    if (!file_) fail_run("cannot write '{}': is the disk full?", path_);
+    if (!file_) fail_run("cannot write '{}': {}", path_, std::strerror(errno));
   }
 
  private:
@@ -44,13 +50,17 @@ class Run {
 
   void go() {
     progress_.steps = steps_;
-    if (validating()) validate_and_keep();
+    if (validating()) {
+      validate_and_keep();
+    } else {
+      save();  // what cannot be written is better known now than at the end
+    }
     while (progress_.report.update < steps_ && !out_of_patience()) {
       update();
-      const bool last = progress_.report.update == steps_;
-      if (validating() && (last || progress_.report.update % interval() == 0)) validate_and_keep();
+      const bool due = progress_.report.update == steps_ || progress_.report.update % interval() == 0;
+      if (due && validating()) validate_and_keep();
+      if (due && !validating() && still_sound()) save();
     }
-    if (!validating()) save_parameters(run_.directory, *run_.model->transformer);
     observer_.on_end(progress_);
   }
 
@@ -68,16 +78,30 @@ class Run {
     return std::max<int64_t>(1, epoch > 0 ? epoch : steps_ / 10);
   }
 
+  // An earlier model in the directory is replaced only now that there is another.
+  void save() {
+    if (!std::exchange(described_, true)) {
+      save_description(run_.directory, *run_.model);
+      if (!run_.settings.empty()) write_file_atomic(run_.directory + "/train.toml", run_.settings);
+    }
+    save_parameters(run_.directory, *run_.model);
+  }
+
+  // Whether the model still gives finite numbers: an update may be finite and ruin it all the same.
+  bool still_sound() const {
+    return std::isfinite(validate(*run_.model->transformer, last_batch_, run_.validation_batches).loss);
+  }
+
   bool out_of_patience() const { return run_.options.patience > 0 && without_best_ >= run_.options.patience; }
 
   void update() {
     const Clock::time_point begin = Clock::now();
     std::vector<Seq2SeqBatch> group;
     for (int64_t i = 0; i < run_.options.accumulate; ++i) {
-      const std::vector<Example> examples = run_.batches->next();
-      std::vector<int64_t> all(examples.size());
-      for (size_t j = 0; j < all.size(); ++j) all[j] = static_cast<int64_t>(j);
-      group.push_back(make_seq2seq_batch(examples, all));
+      last_batch_ = run_.batches->next();
+      std::vector<int64_t> all(last_batch_.size());
+      std::iota(all.begin(), all.end(), 0);
+      group.push_back(make_seq2seq_batch(last_batch_, all));
     }
     progress_.report = trainer_.update(group);
     const Clock::time_point end = Clock::now();
@@ -124,7 +148,7 @@ class Run {
     const bool best = std::isfinite(value) && (!best_ || (higher_is_better ? value > *best_ : value < *best_));
     if (best) best_ = value;
     without_best_ = best ? 0 : without_best_ + 1;
-    if (best) save_parameters(run_.directory, *run_.model->transformer);
+    if (best) save();
     progress_.seconds = seconds_between(start_, Clock::now());
     nlohmann::ordered_json line{{"step", progress_.report.update}, {"validation", true}};
     for (const Score& score : found) line[score.name] = score.value;
@@ -142,15 +166,18 @@ class Run {
   RunObserver::Progress progress_;
   Clock::time_point start_ = Clock::now();
   std::optional<double> best_;
+  bool described_ = false;
+  std::vector<Example> last_batch_;
   int64_t without_best_ = 0;
 };
 
 void check(const RunOptions& o) {
-  check_input(o.steps >= 0, "steps {} is negative", o.steps);
-  check_input(o.epochs >= 0, "epochs {} is negative", o.epochs);
+  constexpr int64_t kMost = 1000000000;
+  check_input(o.steps >= 0 && o.steps <= kMost, "steps {} is out of range: give 1 to {}", o.steps, kMost);
+  check_input(o.epochs >= 0 && o.epochs <= 1000000, "epochs {} is out of range: give 1 to 1000000", o.epochs);
   check_input(o.accumulate >= 1 && o.accumulate <= 4096, "accumulate {} is out of range: give 1 to 4096", o.accumulate);
-  check_input(o.valid_every >= 0, "valid-every {} is negative", o.valid_every);
-  check_input(o.patience >= 0, "patience {} is negative", o.patience);
+  check_input(o.valid_every >= 0, "valid-every {} is out of range: give a number of updates", o.valid_every);
+  check_input(o.patience >= 0, "patience {} is out of range: give a number of validations", o.patience);
 }
 
 }  // namespace

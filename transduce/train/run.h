@@ -48,14 +48,15 @@ class RunObserver {
 // The number of updates that `options` ask for. Errors: InputError when neither steps nor epochs end the run.
 int64_t planned_steps(const RunOptions& options, const BatchSource& batches);
 
-// Trains `model`, in `directory`, whose description was saved already. With validation examples the model is
-// validated before the first update, at each interval and at the end, and model.safetensors is the best so far by
-// `best_metric`; without them it is the last. Writes DIRECTORY/log.jsonl, one object an update and a validation.
+// Trains `model` and saves it in `directory`. With validation examples the model is validated before the first
+// update, at each interval and at the end, and the best so far by `best_metric` is kept on disk; without them it is
+// saved at the same times unless it has come to give numbers that are not finite. Writes DIRECTORY/log.jsonl, one object an update and a validation.
 // `more_scores`, where given, adds scores to each validation (of generated text, say).
 // Errors: InputError for options out of range; RunError from Trainer::update, after which the best model so far
 // stays on disk.
 struct TrainingRun {
   std::string directory;
+  std::string settings;  // saved beside the model as train.toml, unless empty
   Seq2SeqModel* model = nullptr;
   BatchSource* batches = nullptr;
   std::vector<Example> validation;  // may be empty

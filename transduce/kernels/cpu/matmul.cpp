@@ -35,6 +35,7 @@ void sgemm(Transpose transpose_a, Transpose transpose_b, int64_t M, int64_t N, i
   const dnnl_status_t status =
       dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', M, N, K, alpha, a.data, stride(a.stride, ta ? M : K), b.data,
                  stride(b.stride, tb ? K : N), beta, c.data, stride(c.stride, N));
+  if (status == dnnl_out_of_memory) throw std::bad_alloc();
   if (status != dnnl_success) {
     fail_run("oneDNN's matrix product ({}, {}) x ({}, {}) failed with status {}", M, K, K, N,
              static_cast<int>(status));
