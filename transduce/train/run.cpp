@@ -46,7 +46,8 @@ class Run {
         observer_(observer),
         steps_(planned_steps(run.options, *run.batches)),
         trainer_(*run.model->transformer, with_steps(run.trainer, steps_)),
-        log_(run.directory) {}
+        log_(run.directory),
+        interval_(interval()) {}
 
   void go() {
     progress_.steps = steps_;
@@ -55,9 +56,9 @@ class Run {
     } else {
       save();  // what cannot be written is better known now than at the end
     }
-    while (progress_.report.update < steps_ && !out_of_patience()) {
+    while (!finished() && !out_of_patience()) {
       update();
-      const bool due = progress_.report.update == steps_ || progress_.report.update % interval() == 0;
+      const bool due = finished() || progress_.report.update % interval_ == 0;
       if (due && validating()) validate_and_keep();
       if (due && !validating() && still_sound()) save();
     }
@@ -71,6 +72,13 @@ class Run {
   }
 
   bool validating() const { return !run_.validation.empty(); }
+
+  // Epochs differ by a batch or so, so their number ends a run, not the number of updates that was planned.
+  bool finished() const {
+    const RunOptions& o = run_.options;
+    return (o.epochs > 0 && run_.batches->epochs() >= static_cast<double>(o.epochs)) ||
+           (o.steps > 0 && progress_.report.update >= o.steps);
+  }
 
   int64_t interval() const {
     if (run_.options.valid_every > 0) return run_.options.valid_every;
@@ -163,6 +171,7 @@ class Run {
   int64_t steps_;
   Trainer trainer_;
   JsonLog log_;
+  int64_t interval_;  // updates between validations
   RunObserver::Progress progress_;
   Clock::time_point start_ = Clock::now();
   std::optional<double> best_;

@@ -37,7 +37,7 @@ class RunObserver {
     double tokens_per_second = 0.0;  // target tokens, since the previous update
     double seconds = 0.0;            // since the run began, validations included
     double epoch = 0.0;
-    int64_t steps = 0;  // of the whole run
+    int64_t steps = 0;  // of the whole run; with epochs that differ in batches, about
   };
   virtual ~RunObserver() = default;
   virtual void on_update(const Progress& progress) = 0;
