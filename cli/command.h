@@ -1,7 +1,7 @@
 #pragma once
 
-// One function a subcommand: reads its own options from argv (argv[0] is the subcommand's name), does the work and
-// returns the exit status. Errors are thrown and reported by main().
+// One function a subcommand: reads its own options from argv (argv[0] is the subcommand's name), does the
+// work and returns the exit status. Errors are thrown and reported by main().
 
 #include <CLI/CLI.hpp>
 #include <optional>
@@ -15,14 +15,14 @@ int train_command(int argc, char** argv);
 int translate_command(int argc, char** argv);
 int evaluate_command(int argc, char** argv);
 
-// The command-line parser of a subcommand: its help ends with `example`, and --config FILE.toml takes the same names
-// as the flags (flags win).
+// The command-line parser of a subcommand: its help ends with `example`, and --config FILE.toml takes the
+// same names as the flags (flags win).
 class Parser : public CLI::App {
  public:
   Parser(const std::string& name, const std::string& description, const std::string& example);
 
-  // Parses, then sets the number of threads. Returns an exit status when the program should end at once (--help).
-  // Errors: InputError, one line, for anything it does not understand.
+  // Parses, then sets the number of threads. Returns an exit status when the program should end at once
+  // (--help). Errors: InputError, one line, for anything it does not understand.
   std::optional<int> read(int argc, char** argv);
 
   // Every option with its value, as a TOML file that --config takes to repeat the run.

@@ -1,7 +1,8 @@
 #pragma once
 
-// What the program says. Results go to standard output, everything else to standard error. Neither call throws: a
-// log that cannot be written must not end a training, and main() checks standard output once at the end.
+// What the program says. Results go to standard output, everything else to standard error. Neither call
+// throws: a log that cannot be written must not end a training, and main() checks standard output once at the
+// end.
 
 #include <fmt/format.h>
 

@@ -25,36 +25,49 @@ struct Options {
   void add_to(CLI::App& app) {
     std::string group = "A model on test pairs";
     app.add_option("--model", model, "directory of the model")->group(group);
-    app.add_option("--test", test, "test pairs: lines of source<TAB>target; may repeat, may be .gz")->group(group);
-    app.add_option("--test-source", test_source, "source side of parallel test files")->take_all()->group(group);
-    app.add_option("--test-target", test_target, "target side of parallel test files")->take_all()->group(group);
-    app.add_option("--task", task, "instead of files, unseen examples of a made-up task: reverse, copy or sort")
+    app.add_option("--test", test, "test pairs: lines of source<TAB>target; may repeat, may be .gz")
+        ->take_all()
+        ->group(group);
+    app.add_option("--test-source", test_source, "source side of parallel test files")
+        ->take_all()
+        ->group(group);
+    app.add_option("--test-target", test_target, "target side of parallel test files")
+        ->take_all()
+        ->group(group);
+    app.add_option("--task", task,
+                   "instead of files, unseen examples of a made-up task: reverse, copy or sort")
         ->group(group);
     app.add_option("--task-alphabet", task_spec.alphabet_size, "symbols of the task")->group(group);
     app.add_option("--task-min-length", task_spec.min_length, "shortest source of the task")->group(group);
     app.add_option("--task-max-length", task_spec.max_length, "longest source of the task")->group(group);
     app.add_option("--examples", examples, "examples of the task")->group(group);
     app.add_option("--seed", seed, "the seed of the training, whose examples are avoided")->group(group);
-    app.add_option("--beam", translator.search.beam, "hypotheses kept while searching; 1 is greedy search")->group(group);
-    app.add_option("--length-penalty", translator.search.length_penalty, "see translate --help")->group(group);
+    app.add_option("--beam", translator.search.beam, "hypotheses kept while searching; 1 is greedy search")
+        ->group(group);
+    app.add_option("--length-penalty", translator.search.length_penalty, "see translate --help")
+        ->group(group);
     app.add_option("--max-length", translator.search.max_length, "see translate --help")->group(group);
     app.add_option("--batch-size", translator.batch_size, "lines translated together")->group(group);
     group = "Two files";
     app.add_option("--hypothesis", hypothesis, "generated lines")->group(group);
     app.add_option("--reference", reference, "the right lines")->group(group);
     app.add_option("--tokenizer", tokenizer, "what a token is in them: word or char")->group(group);
-    app.add_option("--normalize", normalize, "Unicode normal form to compare in: none, nfc, nfd or nfkc")->group(group);
+    app.add_option("--normalize", normalize, "Unicode normal form to compare in: none, nfc, nfd or nfkc")
+        ->group(group);
     app.add_flag("--json", json, "print one JSON object");
   }
 };
 
 std::vector<TextPair> test_pairs(const Options& o) {
-  check_input((o.test.empty() ? 0 : 1) + (o.test_source.empty() && o.test_target.empty() ? 0 : 1) +
-                      (o.task.empty() ? 0 : 1) == 1,
-              "give the test data in one way: --test PAIRS.tsv, --test-source and --test-target, or --task NAME");
+  check_input(
+      (o.test.empty() ? 0 : 1) + (o.test_source.empty() && o.test_target.empty() ? 0 : 1) +
+              (o.task.empty() ? 0 : 1) ==
+          1,
+      "give the test data in one way: --test PAIRS.tsv, --test-source and --test-target, or --task NAME");
   if (!o.test.empty()) return read_pairs(o.test);
   if (o.task.empty()) return read_parallel(o.test_source, o.test_target);
-  check_input(o.examples >= 1 && o.examples <= 10000000, "examples {} is out of range: give 1 to 10000000", o.examples);
+  check_input(o.examples >= 1 && o.examples <= 10000000, "examples {} is out of range: give 1 to 10000000",
+              o.examples);
   TaskSpec spec = o.task_spec;
   spec.kind = parse_task_kind(o.task);
   const Task task(spec);
@@ -115,15 +128,17 @@ void print_rates(const ErrorRates& rates, bool json) {
 }  // namespace
 
 int evaluate_command(int argc, char** argv) {
-  Parser parser("evaluate",
-                "Compares generated sequences with the right ones.\n\n"
-                "  token accuracy       places where both hold the same token, of all places of the longer one\n"
-                "  exact match          sequences that are right in full\n"
-                "  sequence error rate  sequences that are not; in grapheme-to-phoneme this is the word error rate (WER)\n"
-                "  token error rate     insertions, deletions and substitutions by tokens of the reference; in\n"
-                "                       grapheme-to-phoneme this is the phoneme error rate (PER)",
-                "  transduce evaluate --model model/g2p --test test.tsv --beam 5\n"
-                "  transduce evaluate --hypothesis out.txt --reference right.txt --tokenizer char");
+  Parser parser(
+      "evaluate",
+      "Compares generated sequences with the right ones.\n\n"
+      "  token accuracy       places where both hold the same token, of all places of the longer one\n"
+      "  exact match          sequences that are right in full\n"
+      "  sequence error rate  sequences that are not; in grapheme-to-phoneme this is the word error rate "
+      "(WER)\n"
+      "  token error rate     insertions, deletions and substitutions by tokens of the reference; in\n"
+      "                       grapheme-to-phoneme this is the phoneme error rate (PER)",
+      "  transduce evaluate --model model/g2p --test test.tsv --beam 5\n"
+      "  transduce evaluate --hypothesis out.txt --reference right.txt --tokenizer char");
   Options options;
   options.add_to(parser);
   if (const auto status = parser.read(argc, argv)) return *status;

@@ -9,8 +9,10 @@ struct Preset {
 };
 
 // tiny: 4+4 layers as small translation tasks use; base and big: the paper, table 3.
-constexpr Preset kPresets[] = {
-    {"tiny", 4, 128, 4, 256}, {"small", 3, 256, 4, 1024}, {"base", 6, 512, 8, 2048}, {"big", 6, 1024, 16, 4096}};
+constexpr Preset kPresets[] = {{"tiny", 4, 128, 4, 256},
+                               {"small", 3, 256, 4, 1024},
+                               {"base", 6, 512, 8, 2048},
+                               {"big", 6, 1024, 16, 4096}};
 
 const Preset& preset_named(const std::string& name) {
   for (const Preset& preset : kPresets) {
@@ -24,7 +26,8 @@ const Preset& preset_named(const std::string& name) {
 void ModelOptions::add_to(CLI::App& app) {
   const std::string group = "Model";
   app.add_option("--preset", preset_,
-                 "layers, width, heads, feed-forward: tiny (4+4, 128, 4, 256), small (3+3, 256, 4, 1024), base (6+6, 512, "
+                 "layers, width, heads, feed-forward: tiny (4+4, 128, 4, 256), small (3+3, 256, 4, 1024), "
+                 "base (6+6, 512, "
                  "8, 2048) or big (6+6, 1024, 16, 4096)")
       ->group(group);
   app.add_option("--encoder-layers", encoder_layers_, "layers of the encoder")->group(group);
@@ -32,16 +35,21 @@ void ModelOptions::add_to(CLI::App& app) {
   app.add_option("--width", width_, "d_model, the width of every layer")->group(group);
   app.add_option("--heads", heads_, "attention heads, a divisor of the width")->group(group);
   app.add_option("--feed-forward", feed_forward_, "inner width of the feed-forward networks")->group(group);
-  app.add_option("--activation", activation_, "relu (default), gelu, gelu-tanh, swish or swiglu")->group(group);
+  app.add_option("--activation", activation_, "relu (default), gelu, gelu-tanh, swish or swiglu")
+      ->group(group);
   app.add_option("--norm", norm_, "post (default, as the paper) or pre")->group(group);
   app.add_option("--norm-kind", norm_kind_, "layer (default) or rms")->group(group);
   app.add_option("--positions", positions_, "sinusoidal (default) or learned")->group(group);
-  app.add_option("--max-positions", max_positions_, "room for learned positions (default 1024)")->group(group);
-  app.add_option("--tie", tie_, "share embeddings: none (default), decoder (with the output layer) or all three")
+  app.add_option("--max-positions", max_positions_, "room for learned positions (default 1024)")
+      ->group(group);
+  app.add_option("--tie", tie_,
+                 "share embeddings: none (default), decoder (with the output layer) or all three")
       ->group(group);
   app.add_flag("--output-bias", output_bias_, "a bias in the output layer")->group(group);
-  app.add_option("--dropout", dropout_, "after each sublayer and on the embeddings (default 0.1)")->group(group);
-  app.add_option("--attention-dropout", attention_dropout_, "on the attention probabilities (default 0)")->group(group);
+  app.add_option("--dropout", dropout_, "after each sublayer and on the embeddings (default 0.1)")
+      ->group(group);
+  app.add_option("--attention-dropout", attention_dropout_, "on the attention probabilities (default 0)")
+      ->group(group);
   app.add_option("--activation-dropout", activation_dropout_, "inside the feed-forward networks (default 0)")
       ->group(group);
 }
@@ -71,8 +79,8 @@ TransformerConfig ModelOptions::config() const {
 
 uint64_t held_out_seed(uint64_t seed) { return seed ^ 0x756E7365656E0000; }  // "unseen" in ASCII
 
-ErrorRates compare(const std::vector<std::vector<Translation>>& translations, const std::vector<TextPair>& pairs,
-                   const Tokenizer& target) {
+ErrorRates compare(const std::vector<std::vector<Translation>>& translations,
+                   const std::vector<TextPair>& pairs, const Tokenizer& target) {
   const TokenizerSpec spec{target.kind(), target.normal_form()};
   ErrorRates rates;
   for (size_t i = 0; i < pairs.size(); ++i) {

@@ -16,7 +16,8 @@ namespace transduce::cli {
 class ModelOptions {
  public:
   void add_to(CLI::App& app);
-  // Vocabulary sizes are left at 1 for make_model to set. Errors: InputError for unknown names and unfit values.
+  // Vocabulary sizes are left at 1 for make_model to set. Errors: InputError for unknown names and unfit
+  // values.
   TransformerConfig config() const;
 
  private:
@@ -30,8 +31,9 @@ class ModelOptions {
 // The seed of made-up examples that a training with `seed` never sees.
 uint64_t held_out_seed(uint64_t seed);
 
-// The best translation of each pair's source against its target, in the units of the model's target tokenizer.
-ErrorRates compare(const std::vector<std::vector<Translation>>& translations, const std::vector<TextPair>& pairs,
-                   const Tokenizer& target);
+// The best translation of each pair's source against its target, in the units of the model's target
+// tokenizer.
+ErrorRates compare(const std::vector<std::vector<Translation>>& translations,
+                   const std::vector<TextPair>& pairs, const Tokenizer& target);
 
 }  // namespace transduce::cli

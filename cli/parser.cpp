@@ -36,7 +36,8 @@ std::string Parser::saved() const {
   std::istringstream options(config_to_str(true, false));
   std::string kept;
   for (std::string line; std::getline(options, line);) {
-    const bool unset = line.ends_with("=\"\"") || line.ends_with("=\"[]\"");  // CLI11 writes these for what was not given
+    const bool unset =
+        line.ends_with("=\"\"") || line.ends_with("=\"[]\"");  // CLI11 writes these for what was not given
     if (!unset) kept += line + "\n";
   }
   return kept;

@@ -49,21 +49,25 @@ void StatusLine::clear() {
 
 std::string TrainingProgress::describe(const Progress& p) const {
   const UpdateReport& r = p.report;
-  const double left = r.update > 0 ? p.seconds / static_cast<double>(r.update) * static_cast<double>(p.steps - r.update) : 0.0;
+  const double left =
+      r.update > 0 ? p.seconds / static_cast<double>(r.update) * static_cast<double>(p.steps - r.update)
+                   : 0.0;
   const std::string epoch = has_epochs_ ? fmt::format("  epoch {:.2f}", p.epoch) : "";
-  return fmt::format("step {}/{}{}  loss {:.4f}  gradient norm {:.2f}  learning rate {:.2e}  {} tokens/s  {} left", r.update,
-                     p.steps, epoch, r.loss, r.gradient_norm, r.learning_rate,
-                     grouped(static_cast<int64_t>(tokens_ / std::max(compute_seconds_, 1e-9))), clock_time(left));
+  return fmt::format(
+      "step {}/{}{}  loss {:.4f}  gradient norm {:.2f}  learning rate {:.2e}  {} tokens/s  {} left", r.update,
+      p.steps, epoch, r.loss, r.gradient_norm, r.learning_rate,
+      grouped(static_cast<int64_t>(tokens_ / std::max(compute_seconds_, 1e-9))), clock_time(left));
 }
 
 void TrainingProgress::on_update(const Progress& p) {
   // Older updates count less and less, so the speed is steady and still follows.
   tokens_ = 0.95 * tokens_ + static_cast<double>(p.report.target_tokens);
-  compute_seconds_ = 0.95 * compute_seconds_ + static_cast<double>(p.report.target_tokens) / p.tokens_per_second;
+  compute_seconds_ =
+      0.95 * compute_seconds_ + static_cast<double>(p.report.target_tokens) / p.tokens_per_second;
   if (!p.report.applied) {
     status_.clear();
     say("step {}: the loss or its gradient was not a finite number; the update was skipped ({} so far)\n",
-               p.report.update, ++skipped_);
+        p.report.update, ++skipped_);
   }
   if (status_.on_terminal()) {
     const double done = static_cast<double>(p.report.update) / static_cast<double>(p.steps);
@@ -77,7 +81,8 @@ void TrainingProgress::on_validation(const Progress& p, const std::vector<Score>
   status_.clear();
   std::string line = fmt::format("step {}  validation:", p.report.update);
   for (const Score& score : scores) {
-    const bool rate = score.name.find("accuracy") != std::string::npos || score.name.find("rate") != std::string::npos ||
+    const bool rate = score.name.find("accuracy") != std::string::npos ||
+                      score.name.find("rate") != std::string::npos ||
                       score.name.find("match") != std::string::npos;
     line += rate ? fmt::format("  {} {:.2f} %", score.name, 100.0 * score.value)
                  : fmt::format("  {} {:.4f}", score.name, score.value);

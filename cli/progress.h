@@ -13,8 +13,8 @@ std::string grouped(int64_t number);
 // "2:05", "1:02:05"
 std::string clock_time(double seconds);
 
-// A line on standard error that is written over and over on a terminal; elsewhere it shows nothing, so that logs
-// stay readable.
+// A line on standard error that is written over and over on a terminal; elsewhere it shows nothing, so that
+// logs stay readable.
 class StatusLine {
  public:
   StatusLine();

@@ -23,19 +23,31 @@ struct DataOptions {
 
   void add_to(CLI::App& app) {
     const std::string group = "Data";
-    app.add_option("--train", train, "training pairs: lines of source<TAB>target; may repeat, may be .gz")->group(group);
-    app.add_option("--train-source", train_source, "source side of parallel training files")->take_all()->group(group);
-    app.add_option("--train-target", train_target, "target side of parallel training files")->take_all()->group(group);
+    app.add_option("--train", train, "training pairs: lines of source<TAB>target; may repeat, may be .gz")
+        ->take_all()
+        ->group(group);
+    app.add_option("--train-source", train_source, "source side of parallel training files")
+        ->take_all()
+        ->group(group);
+    app.add_option("--train-target", train_target, "target side of parallel training files")
+        ->take_all()
+        ->group(group);
     app.add_option("--valid", valid, "validation pairs, like --train")->take_all()->group(group);
-    app.add_option("--valid-source", valid_source, "source side of parallel validation files")->take_all()->group(group);
-    app.add_option("--valid-target", valid_target, "target side of parallel validation files")->take_all()->group(group);
+    app.add_option("--valid-source", valid_source, "source side of parallel validation files")
+        ->take_all()
+        ->group(group);
+    app.add_option("--valid-target", valid_target, "target side of parallel validation files")
+        ->take_all()
+        ->group(group);
     app.add_option("--task", task, "instead of files, a made-up task: reverse, copy or sort")->group(group);
     app.add_option("--task-alphabet", task_spec.alphabet_size, "symbols of the task")->group(group);
     app.add_option("--task-min-length", task_spec.min_length, "shortest source of the task")->group(group);
     app.add_option("--task-max-length", task_spec.max_length, "longest source of the task")->group(group);
-    app.add_option("--task-examples", task_examples, "train on so many fixed examples, in epochs; 0: always fresh ones")
+    app.add_option("--task-examples", task_examples,
+                   "train on so many fixed examples, in epochs; 0: always fresh ones")
         ->group(group);
-    app.add_option("--valid-examples", valid_examples, "unseen examples of the task to validate on")->group(group);
+    app.add_option("--valid-examples", valid_examples, "unseen examples of the task to validate on")
+        ->group(group);
   }
 };
 
@@ -53,16 +65,22 @@ struct TextOptions {
     app.add_option("--source-normalize", source_normalize,
                    "Unicode normal form: none, nfc, nfd (Korean syllables become letters) or nfkc")
         ->group(group);
-    app.add_option("--target-normalize", target_normalize, "the same for the target; nfd output is composed again")
+    app.add_option("--target-normalize", target_normalize,
+                   "the same for the target; nfd output is composed again")
         ->group(group);
     app.add_flag("--joint-vocabulary", joint_vocabulary, "one vocabulary for both sides")->group(group);
-    app.add_option("--vocabulary-size", vocabulary_size, "keep so many tokens a side, the 4 special ones counted; 0: all")
+    app.add_option("--vocabulary-size", vocabulary_size,
+                   "keep so many tokens a side, the 4 special ones counted; 0: all")
         ->group(group);
     app.add_option("--min-count", min_count, "leave out tokens seen less often")->group(group);
   }
 
-  TokenizerSpec source() const { return {parse_tokenizer_kind(source_tokenizer), parse_normal_form(source_normalize)}; }
-  TokenizerSpec target() const { return {parse_tokenizer_kind(target_tokenizer), parse_normal_form(target_normalize)}; }
+  TokenizerSpec source() const {
+    return {parse_tokenizer_kind(source_tokenizer), parse_normal_form(source_normalize)};
+  }
+  TokenizerSpec target() const {
+    return {parse_tokenizer_kind(target_tokenizer), parse_normal_form(target_normalize)};
+  }
 };
 
 struct LoopOptions {
@@ -77,40 +95,50 @@ struct LoopOptions {
     OptimizerOptions& o = trainer.optimizer;
     std::string group = "Optimiser";
     app.add_option("--optimizer", optimizer, "adam or adamw (decoupled weight decay)")->group(group);
-    app.add_option("--learning-rate", trainer.schedule.learning_rate, "the peak; for noam a factor")->group(group);
+    app.add_option("--learning-rate", trainer.schedule.learning_rate, "the peak; for noam a factor")
+        ->group(group);
     app.add_option("--schedule", schedule, "constant, noam, inverse-sqrt, linear or cosine")->group(group);
     app.add_option("--warmup", trainer.schedule.warmup, "updates of linear rise to the peak")->group(group);
-    app.add_option("--final-learning-rate", trainer.schedule.floor, "where linear and cosine end")->group(group);
+    app.add_option("--final-learning-rate", trainer.schedule.floor, "where linear and cosine end")
+        ->group(group);
     app.add_option("--beta1", o.beta1, "Adam's decay of the first moment")->group(group);
     app.add_option("--beta2", o.beta2, "Adam's decay of the second moment")->group(group);
     app.add_option("--epsilon", o.epsilon, "Adam's epsilon")->group(group);
     app.add_option("--weight-decay", o.weight_decay, "weight decay")->group(group);
-    app.add_option("--clip-norm", o.clip_norm, "scale gradients down to this global norm; 0: never")->group(group);
+    app.add_option("--clip-norm", o.clip_norm, "scale gradients down to this global norm; 0: never")
+        ->group(group);
     app.add_option("--label-smoothing", trainer.label_smoothing, "mass spread over all tokens")->group(group);
     group = "Loop";
     app.add_option("--steps", run.steps, "updates")->group(group);
-    app.add_option("--epochs", run.epochs, "passes over the training data; with --steps, whichever ends first")
+    app.add_option("--epochs", run.epochs,
+                   "passes over the training data; with --steps, whichever ends first")
         ->group(group);
-    app.add_option("--batch-size", batches.batch_size, "at most so many pairs a batch; 0: no bound")->group(group);
-    app.add_option("--batch-tokens", batches.batch_tokens, "at most so many real tokens a side a batch; 0: no bound")
+    app.add_option("--batch-size", batches.batch_size, "at most so many pairs a batch; 0: no bound")
+        ->group(group);
+    app.add_option("--batch-tokens", batches.batch_tokens,
+                   "at most so many real tokens a side a batch; 0: no bound")
         ->group(group);
     app.add_option("--accumulate", run.accumulate, "batches an update")->group(group);
     app.add_option("--seed", trainer.seed, "of parameters, order, dropout and made-up data")->group(group);
-    app.add_option("--valid-every", run.valid_every, "updates between validations; 0: each epoch, or a tenth of the run")
+    app.add_option("--valid-every", run.valid_every,
+                   "updates between validations; 0: each epoch, or a tenth of the run")
         ->group(group);
     app.add_option("--valid-decode", valid_decode,
-                   "validation pairs that are generated greedily and compared too; -1: all for a task, none for files")
+                   "validation pairs that are generated greedily and compared too; -1: all for a task, none "
+                   "for files")
         ->group(group);
     app.add_option("--best-metric", run.best_metric, "the validation score that decides which model is kept")
         ->group(group);
     app.add_option("--patience", run.patience, "stop after so many validations without a new best; 0: never")
         ->group(group);
-    app.add_option("--log-every", log_every, "updates between log lines where there is no terminal")->group(group);
+    app.add_option("--log-every", log_every, "updates between log lines where there is no terminal")
+        ->group(group);
   }
 
   // Once the flags are read.
   void finish(const CLI::App& app) {
-    check_input(optimizer == "adam" || optimizer == "adamw", "unknown optimizer '{}': choose adam or adamw", optimizer);
+    check_input(optimizer == "adam" || optimizer == "adamw", "unknown optimizer '{}': choose adam or adamw",
+                optimizer);
     trainer.optimizer.decoupled_weight_decay = optimizer == "adamw";
     trainer.schedule.kind = parse_schedule_kind(schedule);
     batches.seed = trainer.seed;
@@ -130,17 +158,20 @@ struct Prepared {
 
   void measure(const std::vector<Example>& examples) {
     for (const Example& example : examples) {
-      longest = std::max(longest, static_cast<int64_t>(std::max(example.source.size(), example.target.size())));
+      longest =
+          std::max(longest, static_cast<int64_t>(std::max(example.source.size(), example.target.size())));
     }
   }
 };
 
 std::vector<TextPair> read_text(const char* what, const std::vector<std::string>& pairs,
-                                const std::vector<std::string>& sources, const std::vector<std::string>& targets) {
+                                const std::vector<std::string>& sources,
+                                const std::vector<std::string>& targets) {
   check_input(pairs.empty() || (sources.empty() && targets.empty()),
-              "--{} and --{}-source/--{}-target are two ways to name the data: give one of them", what, what, what);
-  check_input(sources.empty() == targets.empty(), "--{}-source and --{}-target belong together: one is missing", what,
+              "--{} and --{}-source/--{}-target are two ways to name the data: give one of them", what, what,
               what);
+  check_input(sources.empty() == targets.empty(),
+              "--{}-source and --{}-target belong together: one is missing", what, what);
   if (!pairs.empty()) return read_pairs(pairs);
   if (!sources.empty()) return read_parallel(sources, targets);
   return {};
@@ -162,9 +193,11 @@ void make_tokenizers(Prepared& data, const TextOptions& text, const std::vector<
 
 Prepared prepare_files(const DataOptions& options, const TextOptions& text, const LoopOptions& loop) {
   Prepared data;
-  const std::vector<TextPair> train = read_text("train", options.train, options.train_source, options.train_target);
-  check_input(!train.empty(), "there is nothing to train on: give --train PAIRS.tsv, --train-source and --train-target, "
-                              "or --task reverse");
+  const std::vector<TextPair> train =
+      read_text("train", options.train, options.train_source, options.train_target);
+  check_input(!train.empty(),
+              "there is nothing to train on: give --train PAIRS.tsv, --train-source and --train-target, "
+              "or --task reverse");
   data.valid_pairs = read_text("valid", options.valid, options.valid_source, options.valid_target);
   make_tokenizers(data, text, train);
   data.train_pairs = static_cast<int64_t>(train.size());
@@ -182,7 +215,8 @@ Prepared prepare_task(const DataOptions& options, const TextOptions& text, const
               "--task makes its own data: leave out --train and --valid");
   constexpr int64_t kMost = 10000000;
   check_input(options.task_examples >= 0 && options.task_examples <= kMost,
-              "task-examples {} is out of range: give 1 to {}, or 0 for fresh ones", options.task_examples, kMost);
+              "task-examples {} is out of range: give 1 to {}, or 0 for fresh ones", options.task_examples,
+              kMost);
   check_input(options.valid_examples >= 0 && options.valid_examples <= kMost,
               "valid-examples {} is out of range: give 0 to {}", options.valid_examples, kMost);
   check_input(loop.batches.batch_size >= 1 && loop.batches.batch_size <= 100000,
@@ -226,25 +260,27 @@ std::vector<Score> score_generated(const Seq2SeqModel& model, const std::vector<
 void print_plan(const Seq2SeqModel& model, const Prepared& data, int64_t steps) {
   const TransformerConfig& c = model.transformer->config();
   say("model       {}+{} layers, width {}, {} heads, feed-forward {}, {}-norm, {}; {} parameters\n",
-             c.encoder_layers, c.decoder_layers, c.width, c.heads, c.feed_forward, to_string(c.norm),
-             to_string(c.activation), grouped(model.transformer->parameters().count()));
+      c.encoder_layers, c.decoder_layers, c.width, c.heads, c.feed_forward, to_string(c.norm),
+      to_string(c.activation), grouped(model.transformer->parameters().count()));
   say("vocabulary  {} source, {} target tokens{}\n", grouped(c.source_vocabulary),
-             grouped(c.target_vocabulary), model.joint_vocabulary ? " (one for both sides)" : "");
+      grouped(c.target_vocabulary), model.joint_vocabulary ? " (one for both sides)" : "");
   const int64_t epoch = data.batches->batches_per_epoch();
   say("data        {}, {} validation pairs\n",
-             epoch > 0 ? fmt::format("{} training pairs in {} batches an epoch", grouped(data.train_pairs), grouped(epoch))
-                       : std::string("fresh training examples"),
-             grouped(static_cast<int64_t>(data.valid.size())));
+      epoch > 0
+          ? fmt::format("{} training pairs in {} batches an epoch", grouped(data.train_pairs), grouped(epoch))
+          : std::string("fresh training examples"),
+      grouped(static_cast<int64_t>(data.valid.size())));
   say("run         {} updates on {} threads\n", grouped(steps), threads());
 }
 
 }  // namespace
 
 int train_command(int argc, char** argv) {
-  Parser parser("train", "Trains a Transformer on sentence pairs or on a made-up task.",
-                "  transduce train --model model/reverse --task reverse --task-min-length 5 --steps 2000\n"
-                "  transduce train --model model/g2p --train train.tsv --valid dev.tsv --target-tokenizer word \\\n"
-                "      --source-normalize nfd --epochs 30");
+  Parser parser(
+      "train", "Trains a Transformer on sentence pairs or on a made-up task.",
+      "  transduce train --model model/reverse --task reverse --task-min-length 5 --steps 2000\n"
+      "  transduce train --model model/g2p --train train.tsv --valid dev.tsv --target-tokenizer word \\\n"
+      "      --source-normalize nfd --epochs 30");
   std::string directory;
   bool overwrite = false;
   DataOptions data_options;
@@ -262,7 +298,8 @@ int train_command(int argc, char** argv) {
 
   const TransformerConfig config = model_options.config();
   check_input(overwrite || !holds_model(directory),
-              "'{}' holds a model already: name another directory, or give --overwrite to replace it", directory);
+              "'{}' holds a model already: name another directory, or give --overwrite to replace it",
+              directory);
   Prepared data = data_options.task.empty() ? prepare_files(data_options, text, loop)
                                             : prepare_task(data_options, text, loop);
   const int64_t steps = planned_steps(loop.run, *data.batches);
@@ -272,14 +309,15 @@ int train_command(int argc, char** argv) {
   check_input(!data.valid.empty() || (loop.run.patience == 0 && parser.count("--best-metric") == 0),
               "--patience and --best-metric need validation data: give --valid, or leave them out");
   check_input(config.positions != PositionKind::learned || data.longest < config.max_positions,
-              "the longest text has {} tokens, more than {} learned positions have room for: give more --max-positions",
+              "the longest text has {} tokens, more than {} learned positions have room for: give more "
+              "--max-positions",
               data.longest, config.max_positions);
   Seq2SeqModel model = make_model(config, data.source, data.target, text.joint_vocabulary, loop.trainer.seed);
   make_directories(directory);
   print_plan(model, data, steps);
 
-  TrainingRun run{directory,  parser.saved(), &model,   data.batches.get(), std::move(data.valid),
-                  {64, 0, 0}, loop.trainer,   loop.run, nullptr};
+  TrainingRun run{directory,    parser.saved(), &model, data.batches.get(), std::move(data.valid), {64, 0, 0},
+                  loop.trainer, loop.run,       nullptr};
   const int64_t decode = loop.valid_decode < 0 && data_options.task.empty() ? 0 : loop.valid_decode;
   if (decode != 0 && !data.valid_pairs.empty()) {
     if (decode > 0 && decode < static_cast<int64_t>(data.valid_pairs.size())) {

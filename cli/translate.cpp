@@ -60,17 +60,22 @@ int translate_command(int argc, char** argv) {
   parser.add_option("--input", input, "text to translate, may be .gz; - for standard input");
   parser.add_option("--output", output, "where to write; - for standard output");
   parser.add_option("--beam", search.beam, "hypotheses kept while searching; 1 is greedy search");
-  parser.add_option("--n-best", search.n_best, "translations printed for each line, best first: always so many lines, empty where there are fewer");
-  parser.add_option("--length-penalty", search.length_penalty,
-                    "hypotheses are ranked by log probability / ((5 + length) / 6)^this; 0: by log probability");
+  parser.add_option(
+      "--n-best", search.n_best,
+      "translations printed for each line, best first: always so many lines, empty where there are fewer");
+  parser.add_option(
+      "--length-penalty", search.length_penalty,
+      "hypotheses are ranked by log probability / ((5 + length) / 6)^this; 0: by log probability");
   parser.add_option("--max-length", search.max_length, "tokens of a translation at most; 0: 2 x source + 50");
   parser.add_option("--batch-size", options.batch_size, "lines translated together");
-  parser.add_option("--read-ahead", read_ahead,
-                    "lines read before translating, so that lines of like length share a batch; 0: 16 batches, or what "
-                    "there is on a terminal");
+  parser.add_option(
+      "--read-ahead", read_ahead,
+      "lines read before translating, so that lines of like length share a batch; 0: 16 batches, or what "
+      "there is on a terminal");
   parser.add_flag("--scores", scores, "print score<TAB>translation");
   if (const auto status = parser.read(argc, argv)) return *status;
-  check_input(read_ahead >= 0 && read_ahead <= 10000000, "read-ahead {} is out of range: give 1 to 10000000", read_ahead);
+  check_input(read_ahead >= 0 && read_ahead <= 10000000, "read-ahead {} is out of range: give 1 to 10000000",
+              read_ahead);
 
   const Seq2SeqModel model = load_model(directory);
   const Translator translator(model, options);

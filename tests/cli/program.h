@@ -45,8 +45,8 @@ class Workplace {
   // Runs `transduce ARGUMENTS` in the folder with `input` on standard input.
   Result run(const std::string& arguments, const std::string& input = "") const {
     write(path_ / ".in", input);
-    const std::string command = "cd '" + path_.string() + "' && { '" TRANSDUCE_PROGRAM "' " + arguments +
-                                "; } <.in >.out 2>.err";
+    const std::string command =
+        "cd '" + path_.string() + "' && { '" TRANSDUCE_PROGRAM "' " + arguments + "; } <.in >.out 2>.err";
     const int raw = std::system(command.c_str());
     Result result;
     result.status = WIFEXITED(raw) ? WEXITSTATUS(raw) : -WTERMSIG(raw);

@@ -13,7 +13,8 @@ namespace {
 
 // A model small enough to train in a second or two.
 const std::string kTiny =
-    "--encoder-layers 1 --decoder-layers 1 --width 32 --heads 4 --feed-forward 64 --norm pre --activation gelu "
+    "--encoder-layers 1 --decoder-layers 1 --width 32 --heads 4 --feed-forward 64 --norm pre --activation "
+    "gelu "
     "--dropout 0.1 --learning-rate 3e-3 --batch-size 32 --threads 2 ";
 const std::string kTask =
     "--task reverse --task-alphabet 8 --task-min-length 1 --task-max-length 6 --valid-examples 32 ";
@@ -91,12 +92,14 @@ TEST_F(TrainedModel, NLinesInNLinesOutWhateverIsInThem) {
   EXPECT_EQ(lines[2], "");
   EXPECT_EQ(lines.front(), lines.back());  // a CR before LF is no part of the line
   // A file without a final line feed and its twin with one, LF or CRLF, give the same.
-  EXPECT_EQ(place_->run("translate --model m", "abc\nba").output, place_->run("translate --model m", "abc\r\nba\r\n").output);
+  EXPECT_EQ(place_->run("translate --model m", "abc\nba").output,
+            place_->run("translate --model m", "abc\r\nba\r\n").output);
   EXPECT_EQ(place_->run("translate --model m", "").output, "");
 }
 
 TEST_F(TrainedModel, NBestBeginsWithTheBestAndScoresAreSorted) {
-  const std::vector<std::string> best = lines_of(place_->run("translate --model m --beam 5", "abcd\nhg\n").output);
+  const std::vector<std::string> best =
+      lines_of(place_->run("translate --model m --beam 5", "abcd\nhg\n").output);
   const std::vector<std::string> five =
       lines_of(place_->run("translate --model m --beam 5 --n-best 5 --scores", "abcd\nhg\n").output);
   ASSERT_EQ(best.size(), 2U);
@@ -113,7 +116,8 @@ TEST_F(TrainedModel, WritesAFileAndReadsOne) {
 }
 
 TEST_F(TrainedModel, EvaluatesATaskPairsAndFiles) {
-  const Result task = place_->run("evaluate --model m " + std::string("--task reverse --task-alphabet 8 --task-max-length 6 --json"));
+  const Result task = place_->run("evaluate --model m " +
+                                  std::string("--task reverse --task-alphabet 8 --task-max-length 6 --json"));
   EXPECT_EQ(task.status, 0) << task.errors;
   EXPECT_NE(task.output.find("\"sequences\":128"), std::string::npos) << task.output;
   write(*place_ / "pairs.tsv", "ab\tba\nc\tc\n");
@@ -121,7 +125,8 @@ TEST_F(TrainedModel, EvaluatesATaskPairsAndFiles) {
   write(*place_ / "h", "a b c\nd e\n");
   write(*place_ / "r", "a b c\nd f g\n");
   const Result files = place_->run("evaluate --hypothesis h --reference r --json");
-  // One of two lines is right; line two holds one right place of three and needs two edits; six reference tokens.
+  // One of two lines is right; line two holds one right place of three and needs two edits; six reference
+  // tokens.
   EXPECT_EQ(files.output,
             "{\"sequences\":2,\"tokens\":6,\"token-accuracy\":0.6666666666666666,\"exact-match\":0.5,"
             "\"sequence-error-rate\":0.5,\"token-error-rate\":0.3333333333333333}\n");
@@ -142,7 +147,8 @@ TEST(Training, TheSameSeedAndThreadsGiveTheSameBits) {
 TEST(Training, TheSavedOptionsRepeatTheRun) {
   const Workplace place;
   write(place / "pairs.tsv", "ab\tba\nabc\tcba\nb\tb\ncab\tbac\n");
-  ASSERT_EQ(place.run("train --model a --train pairs.tsv --valid pairs.tsv " + kTiny + "--epochs 6").status, 0);
+  ASSERT_EQ(place.run("train --model a --train pairs.tsv --valid pairs.tsv " + kTiny + "--epochs 6").status,
+            0);
   const Result again = place.run("train --config a/train.toml --model b");
   ASSERT_EQ(again.status, 0) << again.errors;
   EXPECT_EQ(contents(place / "a" / "model.safetensors"), contents(place / "b" / "model.safetensors"));
@@ -154,8 +160,11 @@ TEST(Training, LearnsFromParallelCompressedFilesWithTiedEmbeddings) {
   write(place / "t.txt", "c b a\nc b\nb a c\n");
   ASSERT_EQ(std::system(("gzip -k '" + (place / "s.txt").string() + "'").c_str()), 0);
   const Result trained = place.run(
-      "train --model m --train-source s.txt.gz --train-target t.txt --source-tokenizer word --target-tokenizer word "
-      "--joint-vocabulary --tie all --norm-kind rms --positions learned " + kTiny + "--activation swiglu --batch-tokens 16 "
+      "train --model m --train-source s.txt.gz --train-target t.txt --source-tokenizer word "
+      "--target-tokenizer word "
+      "--joint-vocabulary --tie all --norm-kind rms --positions learned " +
+      kTiny +
+      "--activation swiglu --batch-tokens 16 "
       "--epochs 40 --schedule noam --warmup 20 --learning-rate 1 --optimizer adam");
   ASSERT_EQ(trained.status, 0) << trained.errors;
   EXPECT_EQ(lines_of(place.run("translate --model m", "a b c\nunseen words\n").output).size(), 2U);
@@ -186,7 +195,8 @@ TEST_F(TrainedModel, MistakesEndWithOneLineAndStatusTwo) {
       {"train --model x --train two-tabs.tsv", "line 1"},
       {"train --model x --train-source two.txt --train-target three.txt", "3"},
       {"train --model x --train-source two.txt", "--train-target"},
-      {"train --model x --train good.tsv --width 30 --heads 4 --epochs 1", "width 30 is not divisible by 4 heads"},
+      {"train --model x --train good.tsv --width 30 --heads 4 --epochs 1",
+       "width 30 is not divisible by 4 heads"},
       {"train --model x --train good.tsv --tie all --epochs 1", "--joint-vocabulary"},
       {"train --model x --train good.tsv", "steps or epochs"},
       {"train --model x --train good.tsv --epochs 1 --steps many", "many"},
@@ -217,8 +227,10 @@ TEST_F(TrainedModel, MistakesEndWithOneLineAndStatusTwo) {
     const Result result = place_->run(mistake.arguments, "abc\n");
     EXPECT_EQ(result.status, 2) << mistake.arguments << "\n" << result.errors;
     EXPECT_EQ(result.output, "") << mistake.arguments;
-    EXPECT_EQ(std::count(result.errors.begin(), result.errors.end(), '\n'), 1) << mistake.arguments << "\n" << result.errors;
-    EXPECT_NE(result.errors.find(mistake.says), std::string::npos) << mistake.arguments << "\n" << result.errors;
+    EXPECT_EQ(std::count(result.errors.begin(), result.errors.end(), '\n'), 1) << mistake.arguments << "\n"
+                                                                               << result.errors;
+    EXPECT_NE(result.errors.find(mistake.says), std::string::npos) << mistake.arguments << "\n"
+                                                                   << result.errors;
     EXPECT_FALSE(std::filesystem::exists(*place_ / "x" / "model.safetensors")) << mistake.arguments;
   }
   EXPECT_EQ(contents(*place_ / "m" / "model.safetensors"), before);
@@ -267,13 +279,26 @@ TEST_F(TrainedModel, DamagedModelsAreRefused) {
   }
 }
 
+TEST(Training, DataFilesMayRepeat) {
+  const Workplace place;
+  write(place / "a.tsv", "ab\tba\nabc\tcba\n");
+  write(place / "b.tsv", "xy\tyx\n");
+  const Result result = place.run("train --model m --train a.tsv --train b.tsv --epochs 1 " + kTiny);
+  EXPECT_NE(result.errors.find("3 training pairs"), std::string::npos) << result.errors;
+  EXPECT_EQ(place.run("train --config m/train.toml --model n").status, 0);
+  EXPECT_EQ(contents(place / "m" / "model.safetensors"), contents(place / "n" / "model.safetensors"));
+  const Result tested = place.run("evaluate --model m --test a.tsv --test b.tsv --json");
+  EXPECT_NE(tested.output.find("\"sequences\":3"), std::string::npos) << tested.output;
+}
+
 TEST(Training, AFailedRunLeavesTheOldModelAlone) {
   const Workplace place;
   ASSERT_EQ(place.run("train --model m " + kTask + kTiny + "--steps 5").status, 0);
   const std::string before = contents(place / "m" / "model.safetensors");
   write(place / "long.tsv", "abcabcabcabc\tcba\n");
-  for (const char* flags : {"--task reverse --steps 3 --best-metric beauty", "--task reverse --steps 3 --dropout 0.9999999999",
-                            "--train long.tsv --positions learned --max-positions 8 --epochs 1"}) {
+  for (const char* flags :
+       {"--task reverse --steps 3 --best-metric beauty", "--task reverse --steps 3 --dropout 0.9999999999",
+        "--train long.tsv --positions learned --max-positions 8 --epochs 1"}) {
     const Result result = place.run(std::string("train --model m --overwrite --width 32 ") + flags);
     EXPECT_EQ(result.status, 2) << flags << result.errors;
     EXPECT_EQ(contents(place / "m" / "model.safetensors"), before) << flags;
@@ -284,13 +309,19 @@ TEST(Training, AFailedRunLeavesTheOldModelAlone) {
 TEST(Training, WithoutValidationTheModelIsSavedOnTheWay) {
   const Workplace place;
   write(place / "pairs.tsv", "ab\tba\nabc\tcba\n");
-  const Result result = place.run("train --model m --train pairs.tsv " + kTiny + "--norm post --steps 400 --learning-rate 999999");
+  const Result result = place.run("train --model m --train pairs.tsv " + kTiny +
+                                  "--norm post --steps 400 --learning-rate 999999");
   EXPECT_EQ(result.status, 1) << result.errors;
   EXPECT_EQ(place.run("translate --model m", "abc\n").status, 0);
 }
 
 TEST_F(TrainedModel, UnwritableOutputIsReportedAndNeverASignal) {
-  EXPECT_EQ(place_->run("evaluate --model m --task reverse --task-alphabet 8 --task-max-length 6 > /dev/full; exit $?").status, 1);
+  EXPECT_EQ(
+      place_
+          ->run(
+              "evaluate --model m --task reverse --task-alphabet 8 --task-max-length 6 > /dev/full; exit $?")
+          .status,
+      1);
   EXPECT_EQ(place_->run("translate --model m > /dev/full; exit $?", "abc\n").status, 1);
   EXPECT_EQ(place_->run("--help > /dev/full; exit $?").status, 1);
   EXPECT_EQ(place_->run("train --model log " + kTask + kTiny + "--steps 3 2> /dev/full; exit $?").status, 0);
@@ -298,7 +329,8 @@ TEST_F(TrainedModel, UnwritableOutputIsReportedAndNeverASignal) {
 }
 
 TEST_F(TrainedModel, NBestGivesAlwaysSoManyLines) {
-  const Result result = place_->run("translate --model m --beam 10 --n-best 10 --max-length 1", "abc\n\nab\n");
+  const Result result =
+      place_->run("translate --model m --beam 10 --n-best 10 --max-length 1", "abc\n\nab\n");
   EXPECT_EQ(lines_of(result.output).size(), 30U) << result.errors;
 }
 
@@ -319,8 +351,8 @@ TEST(Help, EveryCommandExplainsItselfWithAnExample) {
 
 TEST(Training, ADivergingRunStopsAndKeepsTheLastGoodModel) {
   const Workplace place;
-  const Result result =
-      place.run("train --model m " + kTask + kTiny + "--steps 400 --valid-every 5 --learning-rate 999999 --norm post");
+  const Result result = place.run("train --model m " + kTask + kTiny +
+                                  "--steps 400 --valid-every 5 --learning-rate 999999 --norm post");
   EXPECT_EQ(result.status, 1) << result.errors;
   EXPECT_NE(result.errors.find("not a finite number"), std::string::npos) << result.errors;
   EXPECT_EQ(place.run("translate --model m", "abc\n").status, 0);

@@ -8,7 +8,9 @@ namespace {
 using Tokens = std::vector<std::string>;
 
 TEST(EditDistance, EqualsTheTextbookExamples) {
-  const auto letters = [](const std::string& word) { return units_of(word, {TokenizerKind::character, NormalForm::none}); };
+  const auto letters = [](const std::string& word) {
+    return units_of(word, {TokenizerKind::character, NormalForm::none});
+  };
   EXPECT_EQ(edit_distance(letters("kitten"), letters("sitting")), 3);  // Levenshtein's usual illustration
   EXPECT_EQ(edit_distance(letters("saturday"), letters("sunday")), 3);
   EXPECT_EQ(edit_distance(letters(""), letters("abc")), 3);

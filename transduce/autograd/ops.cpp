@@ -29,20 +29,22 @@ Var result(Tensor value, bool record, F&& backward) {
 
 void check_matrix(const char* op, const char* what, const Var& x) {
   if (!x.empty() && x.value().rank() == 2) return;
-  fail_input("[{}] expected {} to be a matrix, got {}", op, what, x.empty() ? "nothing" : to_string(x.shape()));
+  fail_input("[{}] expected {} to be a matrix, got {}", op, what,
+             x.empty() ? "nothing" : to_string(x.shape()));
 }
 
 // For kernels that may not be given a column range of a wider matrix: they would misread it in silence.
 void check_whole(const char* op, const char* what, const Var& x) {
   check_matrix(op, what, x);
-  check_input(x.value().contiguous(), "[{}] expected {} to be a whole matrix, got columns of a wider one: {}", op, what,
-              to_string(x.shape()));
+  check_input(x.value().contiguous(), "[{}] expected {} to be a whole matrix, got columns of a wider one: {}",
+              op, what, to_string(x.shape()));
 }
 
 void check_width(const char* op, const char* what, const Var& x, const char* letter, int64_t width) {
   check_matrix(op, what, x);
   if (x.dim(1) == width) return;
-  fail_input("[{}] expected {} (N, {}) with {} = {}, got {}", op, what, letter, letter, width, to_string(x.shape()));
+  fail_input("[{}] expected {} (N, {}) with {} = {}, got {}", op, what, letter, letter, width,
+             to_string(x.shape()));
 }
 
 void check_vector(const char* op, const char* what, const Var& x, int64_t size) {
@@ -61,12 +63,13 @@ void check_same(const char* op, const char* a_name, const Var& a, const char* b_
 // The ids must lie in the table: a wrong one would read foreign memory.
 void check_ids(const char* op, const char* what, const Tensor& ids, int64_t limit) {
   if (ids.rank() != 1 || ids.dtype() != DType::int32) {
-    fail_input("[{}] expected {} (N) int32, got {} {}", op, what, name_of(ids.dtype()), to_string(ids.shape()));
+    fail_input("[{}] expected {} (N) int32, got {} {}", op, what, name_of(ids.dtype()),
+               to_string(ids.shape()));
   }
   const int32_t* id = ids.data<int32_t>();
   for (int64_t i = 0; i < ids.size(); ++i) {
-    check_input(id[i] >= 0 && id[i] < limit, "[{}] {} {} at place {} is outside of 0 to {}", op, what, id[i], i,
-                limit - 1);
+    check_input(id[i] >= 0 && id[i] < limit, "[{}] {} {} at place {} is outside of 0 to {}", op, what, id[i],
+                i, limit - 1);
   }
 }
 
@@ -100,9 +103,14 @@ double total_of(const Tensor& x) {
   double sum = 0;
   for (int64_t i = 0; i < x.size(); ++i) {
     switch (x.dtype()) {
-      case DType::float32: sum += static_cast<double>(x.data<float>()[i]); break;
-      case DType::float64: sum += x.data<double>()[i]; break;
-      default: sum += x.data<std::complex<double>>()[i].real();
+      case DType::float32:
+        sum += static_cast<double>(x.data<float>()[i]);
+        break;
+      case DType::float64:
+        sum += x.data<double>()[i];
+        break;
+      default:
+        sum += x.data<std::complex<double>>()[i].real();
     }
   }
   return sum;
@@ -110,9 +118,12 @@ double total_of(const Tensor& x) {
 
 Tensor sum_tensor(const Tensor& x) {
   switch (x.dtype()) {
-    case DType::float32: return Tensor::of<float>({1}, {sum_of<float>(x)});
-    case DType::float64: return Tensor::of<double>({1}, {sum_of<double>(x)});
-    default: return Tensor::of<std::complex<double>>({1}, {sum_of<std::complex<double>>(x)});
+    case DType::float32:
+      return Tensor::of<float>({1}, {sum_of<float>(x)});
+    case DType::float64:
+      return Tensor::of<double>({1}, {sum_of<double>(x)});
+    default:
+      return Tensor::of<std::complex<double>>({1}, {sum_of<std::complex<double>>(x)});
   }
 }
 
@@ -133,11 +144,11 @@ Var embedding(const EmbeddingInputs& in, double scale, float p) {
   }
   const Dropout drop = next_dropout(p);
   Tensor y({in.ids.size(), in.table.dim(1)}, in.table.dtype());
-  current_backend().embedding(in.ids, in.table.value(), in.positions, value_or_empty(in.position_table), scale, drop,
-                              y);
+  current_backend().embedding(in.ids, in.table.value(), in.positions, value_or_empty(in.position_table),
+                              scale, drop, y);
   return result(y, recording(in.table, in.position_table), [=](const Var& out) {
-    current_backend().embedding_backward(out.gradient(), in.ids, in.positions, scale, drop, in.table.gradient(),
-                                         in.position_table.gradient());
+    current_backend().embedding_backward(out.gradient(), in.ids, in.positions, scale, drop,
+                                         in.table.gradient(), in.position_table.gradient());
   });
 }
 
@@ -146,8 +157,8 @@ Var linear(const Var& x, const Var& weight, const Var& bias) {
   Tensor y({x.dim(0), weight.dim(0)}, x.dtype());
   current_backend().linear(x.value(), weight.value(), value_or_empty(bias), y);
   return result(y, recording(x, weight, bias), [=](const Var& out) {
-    current_backend().linear_backward(out.gradient(), x.value(), weight.value(), x.gradient(), weight.gradient(),
-                                      bias.gradient());
+    current_backend().linear_backward(out.gradient(), x.value(), weight.value(), x.gradient(),
+                                      weight.gradient(), bias.gradient());
   });
 }
 
@@ -219,14 +230,14 @@ Var residual_norm(const Var& x, const Var& branch, float p, const NormParameters
     mean = Tensor({x.dim(0)}, x.dtype());
     inverse_deviation = Tensor({x.dim(0)}, x.dtype());
   }
-  current_backend().residual_norm(x.value(), value_or_empty(branch), drop, gain.value(), value_or_empty(bias), spec,
-                                  sum, y, mean, inverse_deviation);
+  current_backend().residual_norm(x.value(), value_or_empty(branch), drop, gain.value(), value_or_empty(bias),
+                                  spec, sum, y, mean, inverse_deviation);
   if (!branch) sum = x.value();
   // Structured bindings cannot be captured; the struct of handles can.
   return result(y, record, [=](const Var& out) {
-    current_backend().residual_norm_backward(out.gradient(), sum, parameters.gain.value(), mean, inverse_deviation,
-                                             parameters.spec, drop, x.gradient(), branch.gradient(),
-                                             parameters.gain.gradient(), parameters.bias.gradient());
+    current_backend().residual_norm_backward(
+        out.gradient(), sum, parameters.gain.value(), mean, inverse_deviation, parameters.spec, drop,
+        x.gradient(), branch.gradient(), parameters.gain.gradient(), parameters.bias.gradient());
   });
 }
 
@@ -235,8 +246,8 @@ Var attention(const Var& q, const Var& k, const Var& v, AttentionSpec spec, floa
   const int64_t width = q.dim(1);
   check_width("attention", "k", k, "C", width);
   check_width("attention", "v", v, "C", width);
-  check_input(spec.heads >= 1 && width % spec.heads == 0,
-              "[attention] width {} is not divisible by {} heads", width, spec.heads);
+  check_input(spec.heads >= 1 && width % spec.heads == 0, "[attention] width {} is not divisible by {} heads",
+              width, spec.heads);
   check_input(k.dim(0) == v.dim(0), "[attention] {} keys but {} values", k.dim(0), v.dim(0));
   if (spec.queries.rows != q.dim(0) || spec.keys.rows != k.dim(0)) {
     fail_input("[attention] layouts of {} query and {} key rows do not fit q {} and k {}", spec.queries.rows,
@@ -251,7 +262,8 @@ Var attention(const Var& q, const Var& k, const Var& v, AttentionSpec spec, floa
                   spec.keys.length[b], spec.queries.length[b], b);
     }
   }
-  if (spec.visible && (spec.visible.dtype() != DType::uint8 || spec.visible.size() != spec.block_elements())) {
+  if (spec.visible &&
+      (spec.visible.dtype() != DType::uint8 || spec.visible.size() != spec.block_elements())) {
     fail_input("[attention] expected a visible mask of {} uint8 elements (the sum of T x S), got {} {}",
                spec.block_elements(), name_of(spec.visible.dtype()), to_string(spec.visible.shape()));
   }
@@ -263,8 +275,8 @@ Var attention(const Var& q, const Var& k, const Var& v, AttentionSpec spec, floa
   current_backend().attention(q.value(), k.value(), v.value(), spec, out, log_sum_exp,
                               weights != nullptr ? *weights : Tensor());
   return result(out, record, [=, spec = std::move(spec)](const Var& y) {
-    current_backend().attention_backward(y.gradient(), q.value(), k.value(), v.value(), y.value(), log_sum_exp, spec,
-                                         q.gradient(), k.gradient(), v.gradient());
+    current_backend().attention_backward(y.gradient(), q.value(), k.value(), v.value(), y.value(),
+                                         log_sum_exp, spec, q.gradient(), k.gradient(), v.gradient());
   });
 }
 
@@ -293,8 +305,8 @@ CrossEntropy linear_cross_entropy(const Var& x, const Var& weight, const Var& bi
   }
   const Tensor chunk({chunk_rows(rows, vocabulary), vocabulary}, dtype);
   const Tensor row_loss({rows}, dtype);
-  current_backend().linear_cross_entropy(x.value(), weight.value(), value_or_empty(bias), targets, smoothing, chunk,
-                                         row_loss, loss.likelihood, loss.best, dx, dweight, dbias);
+  current_backend().linear_cross_entropy(x.value(), weight.value(), value_or_empty(bias), targets, smoothing,
+                                         chunk, row_loss, loss.likelihood, loss.best, dx, dweight, dbias);
   loss.total = total_of(row_loss);
   loss.sum = result(sum_tensor(row_loss), record, [=](const Var& sum) {
     const double upstream = scalar(sum.gradient());

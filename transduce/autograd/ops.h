@@ -1,8 +1,8 @@
 #pragma once
 
 // The differentiable functions that models are written in. Each checks shapes, allocates the result, runs the
-// backend's kernel and records the gradient. What each computes, and the PyTorch function it equals, stands in
-// kernels/backend.h; the letters are declared there too.
+// backend's kernel and records the gradient. What each computes, and the PyTorch function it equals, stands
+// in kernels/backend.h; the letters are declared there too.
 //
 // Errors of all: InputError "[op] expected ..., got ..." when shapes do not fit.
 
@@ -26,7 +26,8 @@ Var linear(const Var& x, const Var& weight, const Var& bias);
 Var activation(const Var& pre, Activation kind, float dropout = 0.0f);
 
 // activation(linear(x, weight, bias), kind, dropout), fused.
-Var linear_activation(const Var& x, const Var& weight, const Var& bias, Activation kind, float dropout = 0.0f);
+Var linear_activation(const Var& x, const Var& weight, const Var& bias, Activation kind,
+                      float dropout = 0.0f);
 
 // x, branch (N, C) -> x + dropout(branch)
 Var residual(const Var& x, const Var& branch, float dropout = 0.0f);

@@ -24,9 +24,14 @@ constexpr int kCallBits = 24;
 
 void fill(const Tensor& t, double value) {
   switch (t.dtype()) {
-    case DType::float32: *t.data<float>() = static_cast<float>(value); return;
-    case DType::float64: *t.data<double>() = value; return;
-    default: throw std::logic_error("a loss must be float32 or float64");
+    case DType::float32:
+      *t.data<float>() = static_cast<float>(value);
+      return;
+    case DType::float64:
+      *t.data<double>() = value;
+      return;
+    default:
+      throw std::logic_error("a loss must be float32 or float64");
   }
 }
 
@@ -38,7 +43,8 @@ Var::Var(Tensor value, bool needs_gradient) : state_(std::make_shared<State>()) 
 }
 
 bool Var::has_gradient() const {
-  return state_ != nullptr && (state_->parent != nullptr ? !state_->parent->gradient.empty() : !state_->gradient.empty());
+  return state_ != nullptr &&
+         (state_->parent != nullptr ? !state_->parent->gradient.empty() : !state_->gradient.empty());
 }
 
 Tensor Var::gradient_of(State& state) {

@@ -231,9 +231,11 @@ std::string read_file(const std::string& path, size_t max_bytes) {
   const std::string name = in_quotes(path, 4096);
   std::error_code error;
   const auto kind = std::filesystem::status(path, error).type();
-  const bool special = kind == std::filesystem::file_type::fifo || kind == std::filesystem::file_type::socket ||
-                       kind == std::filesystem::file_type::character || kind == std::filesystem::file_type::block;
-  check_input(!special, "cannot read {}: it is a pipe or a device; give a regular file", name);  // opening one may hang
+  const bool special =
+      kind == std::filesystem::file_type::fifo || kind == std::filesystem::file_type::socket ||
+      kind == std::filesystem::file_type::character || kind == std::filesystem::file_type::block;
+  check_input(!special, "cannot read {}: it is a pipe or a device; give a regular file",
+              name);  // opening one may hang
   struct Descriptor {
     int value;
     ~Descriptor() { ::close(value); }

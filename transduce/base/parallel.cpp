@@ -29,8 +29,8 @@ void relax() {
 #endif
 }
 
-// Waits until `value` differs from `old`: first awake, since the next loop usually follows within microseconds, then
-// asleep, so that waiting costs nothing where other programs want the cores.
+// Waits until `value` differs from `old`: first awake, since the next loop usually follows within
+// microseconds, then asleep, so that waiting costs nothing where other programs want the cores.
 template <class T>
 void wait_for_change(const std::atomic<T>& value, T old) {
   constexpr int kAwake = 2000;  // about 40 microseconds
@@ -67,7 +67,8 @@ class Helpers {
     inside_loop = true;
     work(0);
     inside_loop = false;
-    for (int left = busy_.load(std::memory_order_acquire); left != 0; left = busy_.load(std::memory_order_acquire)) {
+    for (int left = busy_.load(std::memory_order_acquire); left != 0;
+         left = busy_.load(std::memory_order_acquire)) {
       wait_for_change(busy_, left);
     }
   }
@@ -152,8 +153,8 @@ void run_pieces(int64_t pieces, const Work& work) {
 }  // namespace
 
 void set_threads(int count) {
-  check_input(count >= 0 && count <= 1024, "--threads {} is out of range: give 1 to 1024, or 0 for one a core",
-              count);
+  check_input(count >= 0 && count <= 1024,
+              "--threads {} is out of range: give 1 to 1024, or 0 for one a core", count);
   flush_denormals();
   const int wanted = count > 0 ? count : cores();
   const std::lock_guard<std::mutex> lock(pool().mutex);

@@ -1,8 +1,8 @@
 #pragma once
 
 // Counter-based random numbers (Philox4x32-10: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-// SC 2011). Number i of stream s under a seed is a pure function of (seed, s, i), so a result never depends on
-// the number of threads or on the order of evaluation, and dropout can be recomputed instead of stored.
+// SC 2011). Number i of stream s under a seed is a pure function of (seed, s, i), so a result never depends
+// on the number of threads or on the order of evaluation, and dropout can be recomputed instead of stored.
 
 #include <array>
 #include <cmath>

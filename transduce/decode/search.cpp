@@ -36,15 +36,16 @@ double ranked(double log_probability, size_t length, double penalty) {
   return log_probability / std::pow((5.0 + static_cast<double>(length)) / 6.0, penalty);
 }
 
-// Adds the `wanted` best continuations of one hypothesis, scores in `logits` (V), to the list. Rows of the output
-// layer beyond the vocabulary take part in the softmax, as in training, but are no candidates.
-void add_candidates(std::span<const float> logits, int64_t vocabulary, double so_far, int32_t beam, bool must_end, size_t wanted,
-                    std::vector<Candidate>& list) {
+// Adds the `wanted` best continuations of one hypothesis, scores in `logits` (V), to the list. Rows of the
+// output layer beyond the vocabulary take part in the softmax, as in training, but are no candidates.
+void add_candidates(std::span<const float> logits, int64_t vocabulary, double so_far, int32_t beam,
+                    bool must_end, size_t wanted, std::vector<Candidate>& list) {
   const float top = *std::max_element(logits.begin(), logits.end());
   double sum = 0.0;
   for (size_t v = 0; v < logits.size(); ++v) sum += static_cast<double>(std::exp(logits[v] - top));
   const double normaliser = static_cast<double>(top) + std::log(sum);
-  if (!std::isfinite(normaliser)) fail_run("the model's scores are not finite numbers: its parameters are damaged");
+  if (!std::isfinite(normaliser))
+    fail_run("the model's scores are not finite numbers: its parameters are damaged");
   const auto candidate = [&](int32_t token) {
     const double step = static_cast<double>(logits[static_cast<size_t>(token)]) - normaliser;
     return Candidate{so_far + step, step, beam, token};
@@ -87,8 +88,8 @@ void advance(Sentence& sentence, const Tensor& logits, int64_t first_slot, const
     const bool must_end = static_cast<int64_t>(hypothesis.tokens.size()) >= sentence.max_length;
     const std::span<const float> row(logits.row<float>(first_slot + static_cast<int64_t>(k)),
                                      static_cast<size_t>(logits.dim(1)));
-    add_candidates(row, options.vocabulary, hypothesis.log_probability, static_cast<int32_t>(k), must_end, 2 * beam,
-                   candidates);
+    add_candidates(row, options.vocabulary, hypothesis.log_probability, static_cast<int32_t>(k), must_end,
+                   2 * beam, candidates);
   }
   std::sort(candidates.begin(), candidates.end());
   std::vector<Hypothesis> alive;
@@ -126,10 +127,12 @@ std::vector<Hypothesis> best_of(Sentence& sentence, int64_t n_best) {
 
 void SearchOptions::validate() const {
   check_input(beam >= 1 && beam <= 1000, "beam {} is out of range: give 1 to 1000", beam);
-  check_input(n_best >= 1 && n_best <= beam, "n-best {} is out of range: give 1 to the beam {}", n_best, beam);
-  check_input(length_penalty >= -10.0 && length_penalty <= 10.0, "length penalty {} is out of range: give -10 to 10",
-              length_penalty);
-  check_input(max_length >= 0 && max_length <= 1000000, "max length {} is out of range: give 1 to 1000000", max_length);
+  check_input(n_best >= 1 && n_best <= beam, "n-best {} is out of range: give 1 to the beam {}", n_best,
+              beam);
+  check_input(length_penalty >= -10.0 && length_penalty <= 10.0,
+              "length penalty {} is out of range: give -10 to 10", length_penalty);
+  check_input(max_length >= 0 && max_length <= 1000000, "max length {} is out of range: give 1 to 1000000",
+              max_length);
 }
 
 std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const Tokens& source,
@@ -139,8 +142,8 @@ std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const
   const int64_t rows = model.config().target_vocabulary;
   options.vocabulary = options.vocabulary > 0 ? std::min(options.vocabulary, rows) : rows;
   check_input(options.vocabulary > Vocabulary::end,
-              "a target vocabulary of {} has no end symbol, which is id {}: search would never end", options.vocabulary,
-              Vocabulary::end);
+              "a target vocabulary of {} has no end symbol, which is id {}: search would never end",
+              options.vocabulary, Vocabulary::end);
   options.beam = std::min(options.beam, options.vocabulary);
   const NoGradient inference;
 
@@ -155,7 +158,8 @@ std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const
   DecoderCache cache = model.start(model.encode(source), source.layout, slot_sentence);
   // Every sentence begins with one hypothesis; the room for the others is filled at the first step.
   std::vector<int32_t> first;
-  for (size_t b = 0; b < sentences.size(); ++b) first.push_back(static_cast<int32_t>(b) * static_cast<int32_t>(options.beam));
+  for (size_t b = 0; b < sentences.size(); ++b)
+    first.push_back(static_cast<int32_t>(b) * static_cast<int32_t>(options.beam));
   cache.reorder(first);
   ids.assign(sentences.size(), Vocabulary::start);
 

@@ -16,7 +16,8 @@ struct SearchOptions {
   //   log probability / ((5 + length) / 6)^length_penalty       (Wu et al. 2016, equation 14)
   // 0 ranks by the log probability itself. A beam of 1 is not affected.
   double length_penalty = 0.6;
-  // Ids from here on are rows of the output layer that no token belongs to: never generated. 0: all are tokens.
+  // Ids from here on are rows of the output layer that no token belongs to: never generated. 0: all are
+  // tokens.
   int64_t vocabulary = 0;
   // Tokens before the end symbol; 0: 2 * source length + 50. A hypothesis that gets there is ended.
   int64_t max_length = 0;
@@ -32,11 +33,11 @@ struct Hypothesis {
   double score = 0.0;                         // after the length penalty: what hypotheses are ranked by
 };
 
-// The best hypotheses of each sentence of a packed source batch, best first; never empty. Pad and start symbols
-// are never generated. The result for a sentence does not depend on the others.
+// The best hypotheses of each sentence of a packed source batch, best first; never empty. Pad and start
+// symbols are never generated. The result for a sentence does not depend on the others.
 //
-// As in fairseq, an end symbol counts when it is among a sentence's `beam` best continuations, and a sentence is
-// done when it has `beam` ended hypotheses; it then leaves the batch.
+// As in fairseq, an end symbol counts when it is among a sentence's `beam` best continuations, and a sentence
+// is done when it has `beam` ended hypotheses; it then leaves the batch.
 std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const Tokens& source,
                                                  const SearchOptions& options);
 

@@ -10,8 +10,8 @@ namespace transduce {
 Translator::Translator(const Seq2SeqModel& model, const Options& options) : model_(model), options_(options) {
   options_.search.validate();
   options_.search.vocabulary = model.target->vocabulary().size();
-  check_input(options.batch_size >= 1 && options.batch_size <= 100000, "batch size {} is out of range: give 1 to 100000",
-              options.batch_size);
+  check_input(options.batch_size >= 1 && options.batch_size <= 100000,
+              "batch size {} is out of range: give 1 to 100000", options.batch_size);
 }
 
 std::vector<std::vector<Translation>> Translator::translate(std::span<const std::string> lines) const {

@@ -25,8 +25,8 @@ class Translator {
   // `model` must outlive the translator. Errors: InputError on options out of range.
   Translator(const Seq2SeqModel& model, const Options& options);
 
-  // The n-best translations of each line, best first, in the order of the lines. A line of white space alone has
-  // one translation, the empty text.
+  // The n-best translations of each line, best first, in the order of the lines. A line of white space alone
+  // has one translation, the empty text.
   std::vector<std::vector<Translation>> translate(std::span<const std::string> lines) const;
 
  private:

@@ -28,7 +28,8 @@ ordered_json describe(const Tokenizer& tokenizer) {
 template <class T>
 T member(const ordered_json& json, const std::string& file, const char* name, const char* expected) {
   const auto found = json.find(name);
-  check_input(found != json.end(), "'{}' has no field '{}': it is not a model of this program, or is damaged", file, name);
+  check_input(found != json.end(), "'{}' has no field '{}': it is not a model of this program, or is damaged",
+              file, name);
   try {
     return found->get<T>();
   } catch (const nlohmann::json::exception&) {
@@ -56,20 +57,22 @@ std::string fingerprint(const Vocabulary& vocabulary) {
 }
 
 // Parameters say which vocabulary they were trained with; those from elsewhere may not.
-void check_fingerprint(const std::string& file, const Tokenizer& tokenizer, const TensorFile& tensors, const char* side) {
+void check_fingerprint(const std::string& file, const Tokenizer& tokenizer, const TensorFile& tensors,
+                       const char* side) {
   const auto expected = tensors.metadata.find(side);
   if (expected == tensors.metadata.end()) return;
   const std::string found = fingerprint(tokenizer.vocabulary());
-  check_input(found == expected->second,
-              "'{}' ({}) is not the vocabulary that this model was trained with ({}): it belongs to another model", file,
-              found, expected->second);
+  check_input(
+      found == expected->second,
+      "'{}' ({}) is not the vocabulary that this model was trained with ({}): it belongs to another model",
+      file, found, expected->second);
 }
 
 // Fewer rows than tokens is broken; more is only unused room.
 void check_vocabulary(const std::string& file, const Tokenizer& tokenizer, int64_t rows) {
   check_input(tokenizer.vocabulary().size() <= rows,
-              "'{}' has {} tokens, but the model has embeddings for {} only: it belongs to another model", file,
-              tokenizer.vocabulary().size(), rows);
+              "'{}' has {} tokens, but the model has embeddings for {} only: it belongs to another model",
+              file, tokenizer.vocabulary().size(), rows);
 }
 
 void copy_parameters(const std::string& file, const TensorFile& from, Transformer& model) {
@@ -78,8 +81,8 @@ void copy_parameters(const std::string& file, const TensorFile& from, Transforme
     check_input(found != from.tensors.end(), "'{}' lacks the tensor '{}' {}", file, parameter.name,
                 to_string(parameter.shape));
     const Tensor& tensor = found->second;
-    check_input(tensor.shape() == parameter.shape, "'{}': tensor '{}' must have shape {}, got {}", file, parameter.name,
-                to_string(parameter.shape), to_string(tensor.shape()));
+    check_input(tensor.shape() == parameter.shape, "'{}': tensor '{}' must have shape {}, got {}", file,
+                parameter.name, to_string(parameter.shape), to_string(tensor.shape()));
     check_input(tensor.dtype() == DType::float32 || tensor.dtype() == DType::float64,
                 "'{}': tensor '{}' must hold floating-point numbers, got {}", file, parameter.name,
                 name_of(tensor.dtype()));
@@ -87,12 +90,14 @@ void copy_parameters(const std::string& file, const TensorFile& from, Transforme
     to.copy_from(tensor.dtype() == to.dtype() ? tensor : tensor.to(to.dtype()));
     const float* value = to.data<float>();
     check_input(std::all_of(value, value + to.size(), [](float x) { return std::isfinite(x); }),
-                "'{}': tensor '{}' holds values that are not finite numbers: the file is damaged, or the training diverged",
+                "'{}': tensor '{}' holds values that are not finite numbers: the file is damaged, or the "
+                "training diverged",
                 file, parameter.name);
   }
   for (const auto& [name, tensor] : from.tensors) {
-    check_input(model.parameters().find(name) != nullptr, "'{}' holds a tensor '{}' {} that the model does not use",
-                file, name, to_string(tensor.shape()));
+    check_input(model.parameters().find(name) != nullptr,
+                "'{}' holds a tensor '{}' {} that the model does not use", file, name,
+                to_string(tensor.shape()));
   }
 }
 
@@ -103,8 +108,10 @@ Seq2SeqModel make_model(TransformerConfig config, std::shared_ptr<const Tokenize
   config.source_vocabulary = source->vocabulary().size();
   config.target_vocabulary = target->vocabulary().size();
   check_input(config.tie != Tie::all || joint_vocabulary,
-              "tying all embeddings needs one vocabulary for both sides: add --joint-vocabulary, or tie the decoder only");
-  Seq2SeqModel model{std::make_unique<Transformer>(config), std::move(source), std::move(target), joint_vocabulary};
+              "tying all embeddings needs one vocabulary for both sides: add --joint-vocabulary, or tie the "
+              "decoder only");
+  Seq2SeqModel model{std::make_unique<Transformer>(config), std::move(source), std::move(target),
+                     joint_vocabulary};
   model.transformer->parameters().initialize(seed);
   return model;
 }
@@ -150,8 +157,8 @@ bool holds_model(const std::string& directory) {
 Seq2SeqModel load_model(const std::string& directory) {
   const std::string config_file = path_in(directory, "config.json");
   std::error_code ignored;
-  check_input(std::filesystem::exists(directory, ignored), "there is no model directory '{}': train one with --model {}",
-              directory, directory);
+  check_input(std::filesystem::exists(directory, ignored),
+              "there is no model directory '{}': train one with --model {}", directory, directory);
   ordered_json json;
   try {
     json = ordered_json::parse(read_file(config_file, kMaxConfigBytes));
@@ -161,7 +168,8 @@ Seq2SeqModel load_model(const std::string& directory) {
   check_input(json.is_object() && member<std::string>(json, config_file, "format", "a name") == "transduce",
               "'{}' does not describe a model of this program", config_file);
   const int version = member<int>(json, config_file, "version", "a whole number");
-  check_input(version == kVersion, "'{}' has version {}, this program reads version {}", config_file, version, kVersion);
+  check_input(version == kVersion, "'{}' has version {}, this program reads version {}", config_file, version,
+              kVersion);
   const TransformerConfig config =
       transformer_config_from_json(member<ordered_json>(json, config_file, "model", "an object").dump());
 
@@ -179,7 +187,8 @@ Seq2SeqModel load_model(const std::string& directory) {
   check_vocabulary(vocabulary_file("source.vocab"), *model.source, config.source_vocabulary);
   check_vocabulary(vocabulary_file("target.vocab"), *model.target, config.target_vocabulary);
 
-  // What the file holds bounds the memory: a config that asks for more than that is refused before it gets any.
+  // What the file holds bounds the memory: a config that asks for more than that is refused before it gets
+  // any.
   const std::string file = path_in(directory, "model.safetensors");
   const TensorFile tensors = read_safetensors(file);
   check_fingerprint(vocabulary_file("source.vocab"), *model.source, tensors, "source_vocabulary");
@@ -187,13 +196,15 @@ Seq2SeqModel load_model(const std::string& directory) {
   int64_t held = 0;
   for (const auto& [name, tensor] : tensors.tensors) held += tensor.size();
   const int64_t needed = Transformer::count_parameters(config);
-  check_input(held >= needed, "'{}' holds {} numbers, but the model in '{}' has {} parameters", file, held, config_file,
-              needed);
+  check_input(held >= needed, "'{}' holds {} numbers, but the model in '{}' has {} parameters", file, held,
+              config_file, needed);
   model.transformer = std::make_unique<Transformer>(config);
   copy_parameters(file, tensors, *model.transformer);
   return model;
 }
 
-void load_parameters(const std::string& file, Transformer& model) { copy_parameters(file, read_safetensors(file), model); }
+void load_parameters(const std::string& file, Transformer& model) {
+  copy_parameters(file, read_safetensors(file), model);
+}
 
 }  // namespace transduce

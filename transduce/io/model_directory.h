@@ -21,8 +21,9 @@ struct Seq2SeqModel {
   bool joint_vocabulary = false;  // one vocabulary for both sides
 };
 
-// A model with fresh parameters for these tokenizers: sets the config's vocabulary sizes and draws from the seed.
-// Errors: InputError from TransformerConfig::validate, and when all embeddings are tied without a joint vocabulary.
+// A model with fresh parameters for these tokenizers: sets the config's vocabulary sizes and draws from the
+// seed. Errors: InputError from TransformerConfig::validate, and when all embeddings are tied without a joint
+// vocabulary.
 Seq2SeqModel make_model(TransformerConfig config, std::shared_ptr<const Tokenizer> source,
                         std::shared_ptr<const Tokenizer> target, bool joint_vocabulary, uint64_t seed);
 
@@ -37,9 +38,9 @@ void save_parameters(const std::string& directory, const Seq2SeqModel& model);
 // Whether the directory holds a model, or files that a model would replace.
 bool holds_model(const std::string& directory);
 
-// Reads a model. Errors: InputError naming the file and the value: a missing file, an unknown field, a vocabulary
-// that is not the one the parameters were trained with, or larger than its embedding (more rows than tokens are
-// fine), a tensor that is missing, unused, of another shape or not finite.
+// Reads a model. Errors: InputError naming the file and the value: a missing file, an unknown field, a
+// vocabulary that is not the one the parameters were trained with, or larger than its embedding (more rows
+// than tokens are fine), a tensor that is missing, unused, of another shape or not finite.
 Seq2SeqModel load_model(const std::string& directory);
 
 // The same for parameters alone, e.g. those of an earlier step.

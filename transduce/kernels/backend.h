@@ -6,10 +6,10 @@
 // Letters: B sequences, N packed token rows, M packed rows of the other side, T / S lengths of one target /
 // source sequence, C width, H heads, D = C / H head size, F feed-forward width, V vocabulary, I / O in / out.
 //
-// Rules. Outputs are written, gradients (names that begin with d and stand last) are accumulated into, with no
-// exception. An empty tensor stands for an absent optional argument; an empty gradient is not wanted. Matrices
-// may be column ranges of wider ones only where marked "strided". All floating tensors of a call have one dtype.
-// Kernels allocate no tensors. Shapes were checked by the caller (autograd/ops.cpp).
+// Rules. Outputs are written, gradients (names that begin with d and stand last) are accumulated into, with
+// no exception. An empty tensor stands for an absent optional argument; an empty gradient is not wanted.
+// Matrices may be column ranges of wider ones only where marked "strided". All floating tensors of a call
+// have one dtype. Kernels allocate no tensors. Shapes were checked by the caller (autograd/ops.cpp).
 
 #include "transduce/base/random.h"
 #include "transduce/tensor/layout.h"
@@ -39,15 +39,16 @@ struct NormSpec {
 
 // Who may see whom in an attention call.
 struct AttentionSpec {
-  Layout queries;       // B sequences in the N query rows
-  Layout keys;          // B sequences in the M key rows
+  Layout queries;  // B sequences in the N query rows
+  Layout keys;     // B sequences in the M key rows
   int64_t heads = 1;
   // Query t of a sequence with T queries and S keys sees keys 0 .. S - T + t: the last query sees all.
   bool causal = false;
-  // (sum over b of T_b * S_b) uint8, block after block row by row: nonzero means "may be seen". Empty: all may.
-  // A row that sees nothing attends to nothing: its output, gradients and weights are zero.
+  // (sum over b of T_b * S_b) uint8, block after block row by row: nonzero means "may be seen". Empty: all
+  // may. A row that sees nothing attends to nothing: its output, gradients and weights are zero.
   Tensor visible;
-  // On the probabilities; element index h * P + (position in the blocks as in `visible`), P = sum of T_b * S_b.
+  // On the probabilities; element index h * P + (position in the blocks as in `visible`), P = sum of T_b *
+  // S_b.
   Dropout dropout;
 
   // P: the elements of all blocks.
@@ -71,10 +72,11 @@ class Backend {
   virtual ~Backend() = default;
   virtual const char* name() const = 0;
 
-  // y = scale * table[id] + position_table[position], then dropout. torch.nn.Embedding with the paper's sqrt(C).
+  // y = scale * table[id] + position_table[position], then dropout. torch.nn.Embedding with the paper's
+  // sqrt(C).
   //   ids (N) int32; table (V, C); positions (N) int32; position_table (P, C) or empty; y (N, C)
-  virtual void embedding(const Tensor& ids, const Tensor& table, const Tensor& positions, const Tensor& position_table,
-                         double scale, const Dropout& dropout, Tensor y) = 0;
+  virtual void embedding(const Tensor& ids, const Tensor& table, const Tensor& positions,
+                         const Tensor& position_table, double scale, const Dropout& dropout, Tensor y) = 0;
   //   dtable (V, C); dposition_table (P, C) or empty
   virtual void embedding_backward(const Tensor& dy, const Tensor& ids, const Tensor& positions, double scale,
                                   const Dropout& dropout, Tensor dtable, Tensor dposition_table) = 0;
@@ -83,18 +85,18 @@ class Backend {
   //   x (N, I) strided; weight (O, I); bias (O) or empty; y (N, O) strided
   virtual void linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor y) = 0;
   //   dy (N, O) strided; dx (N, I) strided; dweight (O, I); dbias (O)
-  virtual void linear_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, Tensor dx, Tensor dweight,
-                               Tensor dbias) = 0;
+  virtual void linear_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, Tensor dx,
+                               Tensor dweight, Tensor dbias) = 0;
 
   // y = dropout(activation(pre)). swiglu: pre is (N, 2F), gate first: y = swish(pre[:, :F]) * pre[:, F:].
   // gelu is exact (erf), gelu_tanh the approximation, swish = x * sigmoid(x).
   //   pre (N, F) or (N, 2F); y (N, F)
   virtual void activation(const Tensor& pre, Activation kind, const Dropout& dropout, Tensor y) = 0;
-  virtual void activation_backward(const Tensor& dy, const Tensor& pre, Activation kind, const Dropout& dropout,
-                                   Tensor dpre) = 0;
+  virtual void activation_backward(const Tensor& dy, const Tensor& pre, Activation kind,
+                                   const Dropout& dropout, Tensor dpre) = 0;
 
-  // pre = x weight^T + bias; y = dropout(activation(pre)), fused. `pre` may be empty when no gradient is wanted
-  // and the activation is neither none nor swiglu: then y serves as its room.
+  // pre = x weight^T + bias; y = dropout(activation(pre)), fused. `pre` may be empty when no gradient is
+  // wanted and the activation is neither none nor swiglu: then y serves as its room.
   //   x (N, I); weight (O, I); bias (O) or empty; pre (N, O); y (N, O), or (N, O / 2) for swiglu
   virtual void linear_activation(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation kind,
                                  const Dropout& dropout, Tensor pre, Tensor y) = 0;
@@ -107,42 +109,45 @@ class Backend {
   virtual void dropout(const Tensor& x, const Dropout& dropout, Tensor y) = 0;
   virtual void dropout_backward(const Tensor& dy, const Dropout& dropout, Tensor dx) = 0;
 
-  // sum = x + dropout(branch); y = (sum - mean) * inverse_deviation * gain + bias, row by row; the variance is
-  // the biased one, epsilon under the root (torch.nn.LayerNorm). rms: mean is 0 and the mean square stands for
-  // the variance (torch.nn.RMSNorm). An empty branch: plain norm of x, `sum` empty. Without gradients mean and
-  // inverse_deviation may be empty; `sum` may be empty too, or be y itself.
+  // sum = x + dropout(branch); y = (sum - mean) * inverse_deviation * gain + bias, row by row; the variance
+  // is the biased one, epsilon under the root (torch.nn.LayerNorm). rms: mean is 0 and the mean square stands
+  // for the variance (torch.nn.RMSNorm). An empty branch: plain norm of x, `sum` empty. Without gradients
+  // mean and inverse_deviation may be empty; `sum` may be empty too, or be y itself.
   //   x, branch, sum, y (N, C); gain (C); bias (C) or empty; mean, inverse_deviation (N)
-  virtual void residual_norm(const Tensor& x, const Tensor& branch, const Dropout& dropout, const Tensor& gain,
-                             const Tensor& bias, const NormSpec& norm, Tensor sum, Tensor y, Tensor mean,
-                             Tensor inverse_deviation) = 0;
+  virtual void residual_norm(const Tensor& x, const Tensor& branch, const Dropout& dropout,
+                             const Tensor& gain, const Tensor& bias, const NormSpec& norm, Tensor sum,
+                             Tensor y, Tensor mean, Tensor inverse_deviation) = 0;
   //   sum: what was normalised (x itself where there was no branch); dbranch empty where there was none
-  virtual void residual_norm_backward(const Tensor& dy, const Tensor& sum, const Tensor& gain, const Tensor& mean,
-                                      const Tensor& inverse_deviation, const NormSpec& norm, const Dropout& dropout,
-                                      Tensor dx, Tensor dbranch, Tensor dgain, Tensor dbias) = 0;
+  virtual void residual_norm_backward(const Tensor& dy, const Tensor& sum, const Tensor& gain,
+                                      const Tensor& mean, const Tensor& inverse_deviation,
+                                      const NormSpec& norm, const Dropout& dropout, Tensor dx, Tensor dbranch,
+                                      Tensor dgain, Tensor dbias) = 0;
 
-  // Scaled dot-product attention, head by head and sequence by sequence (the paper, 3.2.1; head h uses columns
-  // h * D .. h * D + D - 1): out = dropout(softmax(q k^T / sqrt(D))) v.
+  // Scaled dot-product attention, head by head and sequence by sequence (the paper, 3.2.1; head h uses
+  // columns h * D .. h * D + D - 1): out = dropout(softmax(q k^T / sqrt(D))) v.
   //   q (N, C), k (M, C), v (M, C), out (N, C): all strided
   //   log_sum_exp (H, N): of each row's visible scaled scores; may be empty when no gradient is wanted
   //   weights (H, P): the probabilities before dropout, blocks as in AttentionSpec; empty when not wanted
   // Rows of `out` that belong to no sequence are left alone.
-  virtual void attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSpec& spec, Tensor out,
-                         Tensor log_sum_exp, Tensor weights) = 0;
+  virtual void attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSpec& spec,
+                         Tensor out, Tensor log_sum_exp, Tensor weights) = 0;
   //   dout strided; dq, dk, dv strided. Sequences must not share rows.
   virtual void attention_backward(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
-                                  const Tensor& out, const Tensor& log_sum_exp, const AttentionSpec& spec, Tensor dq,
-                                  Tensor dk, Tensor dv) = 0;
+                                  const Tensor& out, const Tensor& log_sum_exp, const AttentionSpec& spec,
+                                  Tensor dq, Tensor dk, Tensor dv) = 0;
 
-  // The output layer and its loss, chunk by chunk so that (N, V) never exists: with p = softmax(x weight^T + bias),
+  // The output layer and its loss, chunk by chunk so that (N, V) never exists: with p = softmax(x weight^T +
+  // bias),
   //   loss[i] = -(1 - s) log p[target] - (s / V) sum over all v of log p[v]
   // as torch.nn.functional.cross_entropy with label_smoothing s, one value a row. The gradients of
   // sum over i of loss[i] are accumulated in the same pass where wanted.
   //   x (N, C); weight (V, C); bias (V) or empty; targets (N) int32; chunk (R, V): room for R rows at a time
   //   loss (N): smoothed; likelihood (N): log p[target], or empty; best (N) int32: argmax, or empty
   //   dx (N, C); dweight (V, C); dbias (V)
-  virtual void linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& targets,
-                                    double smoothing, Tensor chunk, Tensor loss, Tensor likelihood, Tensor best,
-                                    Tensor dx, Tensor dweight, Tensor dbias) = 0;
+  virtual void linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                    const Tensor& targets, double smoothing, Tensor chunk, Tensor loss,
+                                    Tensor likelihood, Tensor best, Tensor dx, Tensor dweight,
+                                    Tensor dbias) = 0;
 
   // y += scale * x, any shape, contiguous.
   virtual void accumulate(double scale, const Tensor& x, Tensor y) = 0;
@@ -155,7 +160,8 @@ class Backend {
 
 // The fast float32 kernels for the processor the program runs on.
 Backend& cpu_backend();
-// The scalar templates of reference.h for float32, float64 and complex128 (forward): documentation and oracle.
+// The scalar templates of reference.h for float32, float64 and complex128 (forward): documentation and
+// oracle.
 Backend& reference_backend();
 
 }  // namespace transduce

@@ -18,7 +18,8 @@ const Names<Activation> kActivations{{Activation::relu, "relu"},
                                      {Activation::gelu_tanh, "gelu-tanh"},
                                      {Activation::swish, "swish"},
                                      {Activation::swiglu, "swiglu"}};
-const Names<PositionKind> kPositionKinds{{PositionKind::sinusoidal, "sinusoidal"}, {PositionKind::learned, "learned"}};
+const Names<PositionKind> kPositionKinds{{PositionKind::sinusoidal, "sinusoidal"},
+                                         {PositionKind::learned, "learned"}};
 const Names<Tie> kTies{{Tie::none, "none"}, {Tie::decoder, "decoder"}, {Tie::all, "all"}};
 
 template <class E>
@@ -108,10 +109,14 @@ const char* to_string(Activation value) { return name_in(kActivations, value); }
 const char* to_string(PositionKind value) { return name_in(kPositionKinds, value); }
 const char* to_string(Tie value) { return name_in(kTies, value); }
 
-NormPlacement parse_norm_placement(const std::string& name) { return parse_in(kNormPlacements, "norm placement", name); }
+NormPlacement parse_norm_placement(const std::string& name) {
+  return parse_in(kNormPlacements, "norm placement", name);
+}
 NormKind parse_norm_kind(const std::string& name) { return parse_in(kNormKinds, "norm kind", name); }
 Activation parse_activation(const std::string& name) { return parse_in(kActivations, "activation", name); }
-PositionKind parse_position_kind(const std::string& name) { return parse_in(kPositionKinds, "kind of positions", name); }
+PositionKind parse_position_kind(const std::string& name) {
+  return parse_in(kPositionKinds, "kind of positions", name);
+}
 Tie parse_tie(const std::string& name) { return parse_in(kTies, "tying", name); }
 
 void TransformerConfig::validate() const {
@@ -119,20 +124,22 @@ void TransformerConfig::validate() const {
   check_range("target vocabulary", target_vocabulary, 1, int64_t{1} << 24);
   check_range("width", width, 1, 1 << 16);
   check_range("heads", heads, 1, width);
-  check_input(width % heads == 0,
-              "width {} is not divisible by {} heads: every head needs width / heads columns; choose a width that is "
-              "a multiple of {}, or other heads",
-              width, heads, heads);
+  check_input(
+      width % heads == 0,
+      "width {} is not divisible by {} heads: every head needs width / heads columns; choose a width that is "
+      "a multiple of {}, or other heads",
+      width, heads, heads);
   check_range("feed-forward", feed_forward, 1, 1 << 20);
   check_range("encoder layers", encoder_layers, 0, 1024);
   check_range("decoder layers", decoder_layers, 1, 1024);
   check_range("max positions", max_positions, 1, 1 << 24);
-  check_input(norm_epsilon > 0.0 && norm_epsilon < 1.0, "norm epsilon {} is out of range: give a value between 0 and 1",
-              norm_epsilon);
-  check_input(tie != Tie::all || source_vocabulary == target_vocabulary,
-              "tying all embeddings needs one vocabulary for both sides, got {} source and {} target tokens: build a "
-              "joint vocabulary or tie the decoder only",
-              source_vocabulary, target_vocabulary);
+  check_input(norm_epsilon > 0.0 && norm_epsilon < 1.0,
+              "norm epsilon {} is out of range: give a value between 0 and 1", norm_epsilon);
+  check_input(
+      tie != Tie::all || source_vocabulary == target_vocabulary,
+      "tying all embeddings needs one vocabulary for both sides, got {} source and {} target tokens: build a "
+      "joint vocabulary or tie the decoder only",
+      source_vocabulary, target_vocabulary);
   check_probability("dropout", dropout);
   check_probability("attention dropout", attention_dropout);
   check_probability("activation dropout", activation_dropout);

@@ -42,7 +42,8 @@ struct TransformerConfig {
   void validate() const;
 };
 
-// Names as the command line and config.json have them. Errors of the parsers: InputError that lists the names.
+// Names as the command line and config.json have them. Errors of the parsers: InputError that lists the
+// names.
 const char* to_string(NormPlacement value);
 const char* to_string(NormKind value);
 const char* to_string(Activation value);
@@ -54,8 +55,8 @@ Activation parse_activation(const std::string& name);
 PositionKind parse_position_kind(const std::string& name);
 Tie parse_tie(const std::string& name);
 
-// The whole configuration as a JSON object with the fields' names, and back. Fields that are absent keep their
-// defaults. Errors: InputError that names an unknown field, a wrong type or an unfit value.
+// The whole configuration as a JSON object with the fields' names, and back. Fields that are absent keep
+// their defaults. Errors: InputError that names an unknown field, a wrong type or an unfit value.
 std::string to_json(const TransformerConfig& config);
 TransformerConfig transformer_config_from_json(const std::string& text);
 

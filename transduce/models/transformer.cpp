@@ -65,8 +65,10 @@ Transformer::Transformer(const TransformerConfig& config, Unallocated) : config_
   const Scope root(parameters_);
 
   const bool shared = c.tie == Tie::all;
-  const Embedding source(root / (shared ? "shared_embedding" : "source_embedding"), c.source_vocabulary, c.width);
-  const Embedding target = shared ? source : Embedding(root / "target_embedding", c.target_vocabulary, c.width);
+  const Embedding source(root / (shared ? "shared_embedding" : "source_embedding"), c.source_vocabulary,
+                         c.width);
+  const Embedding target =
+      shared ? source : Embedding(root / "target_embedding", c.target_vocabulary, c.width);
   const auto positions = [&](const char* side) {
     return Positions(root / side, c.positions, c.max_positions, c.width);
   };
@@ -113,7 +115,9 @@ Var Transformer::forward(const Tokens& source, const Tokens& target) const {
   return decode(target, encode(source), source.layout);
 }
 
-Var Transformer::logits(const Var& decoded) const { return ops::linear(decoded, output_weight_, output_bias_); }
+Var Transformer::logits(const Var& decoded) const {
+  return ops::linear(decoded, output_weight_, output_bias_);
+}
 
 ops::CrossEntropy Transformer::loss(const Var& decoded, const Tensor& expected, double smoothing) const {
   return ops::linear_cross_entropy(decoded, output_weight_, output_bias_, expected, smoothing);
@@ -171,8 +175,8 @@ Var Transformer::step(const std::vector<int32_t>& ids, DecoderCache& cache) cons
 }
 
 void DecoderCache::reorder(const std::vector<int32_t>& from) {
-  check_input(static_cast<int64_t>(from.size()) <= rooms_, "[reorder] {} slots, but the cache has room for {}",
-              from.size(), rooms_);
+  check_input(static_cast<int64_t>(from.size()) <= rooms_,
+              "[reorder] {} slots, but the cache has room for {}", from.size(), rooms_);
   bool in_place = true;  // nobody moves: greedy search most of the time
   for (size_t s = 0; s < from.size(); ++s) in_place = in_place && from[s] == static_cast<int32_t>(s);
   if (in_place) {

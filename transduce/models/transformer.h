@@ -1,7 +1,7 @@
 #pragma once
 
-// The Transformer of "Attention Is All You Need" (Vaswani et al. 2017): an encoder and a decoder, each a stack of
-// layers, in post-norm (the paper) or pre-norm form.
+// The Transformer of "Attention Is All You Need" (Vaswani et al. 2017): an encoder and a decoder, each a
+// stack of layers, in post-norm (the paper) or pre-norm form.
 
 #include <vector>
 
@@ -59,8 +59,8 @@ struct AttentionWeights {
   std::vector<Tensor> cross;
 };
 
-// The state of decoding token by token, for several sequences ("slots") at once. Room for the keys and values is
-// taken up front and doubles when a sequence outgrows it.
+// The state of decoding token by token, for several sequences ("slots") at once. Room for the keys and values
+// is taken up front and doubles when a sequence outgrows it.
 class DecoderCache {
  public:
   // Makes slot s continue as slot from[s] did, for all s at once: beams that moved, or, with fewer entries,
@@ -100,9 +100,10 @@ class Transformer {
   // Source tokens (M) -> (M, C).
   Var encode(const Tokens& source, AttentionWeights* weights = nullptr) const;
 
-  // Target tokens (N), shifted right, and the encoder's output (M, C) -> (N, C). Teacher forcing: all positions at
-  // once, each seeing itself and what stands before it.
-  Var decode(const Tokens& target, const Var& encoded, const Layout& source, AttentionWeights* weights = nullptr) const;
+  // Target tokens (N), shifted right, and the encoder's output (M, C) -> (N, C). Teacher forcing: all
+  // positions at once, each seeing itself and what stands before it.
+  Var decode(const Tokens& target, const Var& encoded, const Layout& source,
+             AttentionWeights* weights = nullptr) const;
 
   // decode(target, encode(source)): (N, C)
   Var forward(const Tokens& source, const Tokens& target) const;
@@ -113,12 +114,13 @@ class Transformer {
   // The loss of the next tokens `expected` (N) int32, without (N, V) logits in memory.
   ops::CrossEntropy loss(const Var& decoded, const Tensor& expected, double smoothing) const;
 
-  // Decoding step by step: slot s translates sentence sentence[s] of `source`; room for `capacity` tokens at first.
+  // Decoding step by step: slot s translates sentence sentence[s] of `source`; room for `capacity` tokens at
+  // first.
   DecoderCache start(const Var& encoded, const Layout& source, std::vector<int32_t> sentence,
                      int64_t capacity = 32) const;
 
-  // Feeds one token to each slot, ids (slots) -> (slots, C), the same as the last rows of decode() on all tokens so
-  // far.
+  // Feeds one token to each slot, ids (slots) -> (slots, C), the same as the last rows of decode() on all
+  // tokens so far.
   Var step(const std::vector<int32_t>& ids, DecoderCache& cache) const;
 
   const TransformerConfig& config() const { return config_; }

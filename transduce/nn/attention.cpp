@@ -16,10 +16,12 @@ AttentionSpec spec_of(const AttentionContext& context, int64_t heads) {
   return spec;
 }
 
-Var attend(const Var& q, const Var& k, const Var& v, const AttentionContext& context, const AttentionOptions& options) {
+Var attend(const Var& q, const Var& k, const Var& v, const AttentionContext& context,
+           const AttentionOptions& options) {
   Tensor weights;  // (H, P)
   const bool wanted = context.weights != nullptr;
-  Var out = ops::attention(q, k, v, spec_of(context, options.heads), options.dropout, wanted ? &weights : nullptr);
+  Var out =
+      ops::attention(q, k, v, spec_of(context, options.heads), options.dropout, wanted ? &weights : nullptr);
   if (wanted) context.weights->push_back(weights);
   return out;
 }
@@ -38,7 +40,8 @@ void append(const KeyValueCache& cache, const Tensor& key_value, const Attention
 
 SelfAttention::SelfAttention(const Scope& scope, const AttentionOptions& options)
     : options_(options),
-      query_key_value_(scope / "query_key_value", options.width, 3 * options.width, projection(options.width)),
+      query_key_value_(scope / "query_key_value", options.width, 3 * options.width,
+                       projection(options.width)),
       output_(scope / "output", options.width, options.width) {}
 
 Var SelfAttention::operator()(const Var& x, const AttentionContext& context) const {
@@ -61,8 +64,7 @@ CrossAttention::CrossAttention(const Scope& scope, const AttentionOptions& optio
 
 Var CrossAttention::operator()(const Var& x, const Var& key_value, const AttentionContext& context) const {
   const int64_t c = options_.width;
-  return output_(
-      attend(query_(x), key_value.columns(0, c), key_value.columns(c, 2 * c), context, options_));
+  return output_(attend(query_(x), key_value.columns(0, c), key_value.columns(c, 2 * c), context, options_));
 }
 
 }  // namespace transduce

@@ -6,8 +6,9 @@
 
 namespace transduce {
 
-// Keys and values of tokens seen so far, for decoding step by step: room for `capacity` tokens in each of `slots`
-// sequences. Slot s owns rows s * capacity to (s + 1) * capacity - 1; keys are the first C columns, values the rest.
+// Keys and values of tokens seen so far, for decoding step by step: room for `capacity` tokens in each of
+// `slots` sequences. Slot s owns rows s * capacity to (s + 1) * capacity - 1; keys are the first C columns,
+// values the rest.
 struct KeyValueCache {
   Tensor rows;  // (slots * capacity, 2C)
   int64_t capacity = 0;
@@ -16,21 +17,21 @@ struct KeyValueCache {
 // Who attends to whom in a call, and what else is asked of it.
 struct AttentionContext {
   Layout queries;
-  Layout keys;           // with a cache: rows of the cache, the new tokens' included
-  bool causal = false;   // query t of T sees keys 0 .. S - T + t
-  Tensor visible;        // optional, for study: see AttentionSpec::visible
-  KeyValueCache* cache = nullptr;          // self-attention: new keys and values go here and are read from here
+  Layout keys;                     // with a cache: rows of the cache, the new tokens' included
+  bool causal = false;             // query t of T sees keys 0 .. S - T + t
+  Tensor visible;                  // optional, for study: see AttentionSpec::visible
+  KeyValueCache* cache = nullptr;  // self-attention: new keys and values go here and are read from here
   std::vector<Tensor>* weights = nullptr;  // where not null, each call appends its probabilities (H, P)
 };
 
 struct AttentionOptions {
-  int64_t width = 0;  // C
-  int64_t heads = 1;  // H, a divisor of C
+  int64_t width = 0;     // C
+  int64_t heads = 1;     // H, a divisor of C
   float dropout = 0.0f;  // on the probabilities
 };
 
-// Multi-head attention of a sequence to itself (the paper, 3.2.2 and 3.2.3; torch.nn.MultiheadAttention with one
-// input). Q, K and V are one product; its weight starts Xavier-uniform as a whole, as in PyTorch.
+// Multi-head attention of a sequence to itself (the paper, 3.2.2 and 3.2.3; torch.nn.MultiheadAttention with
+// one input). Q, K and V are one product; its weight starts Xavier-uniform as a whole, as in PyTorch.
 class SelfAttention {
  public:
   SelfAttention(const Scope& scope, const AttentionOptions& options);
@@ -44,8 +45,8 @@ class SelfAttention {
   Linear output_;           // (C, C)
 };
 
-// Multi-head attention of the decoder to the encoder's output. The memory's keys and values are projected once,
-// then serve every step of decoding.
+// Multi-head attention of the decoder to the encoder's output. The memory's keys and values are projected
+// once, then serve every step of decoding.
 class CrossAttention {
  public:
   CrossAttention(const Scope& scope, const AttentionOptions& options);

@@ -5,7 +5,8 @@
 namespace transduce {
 
 Embedding::Embedding(const Scope& scope, int64_t vocabulary, int64_t width)
-    : weight_(scope.declare("weight", {vocabulary, width}, Init::normal(1.0 / std::sqrt(static_cast<double>(width))))) {}
+    : weight_(scope.declare("weight", {vocabulary, width},
+                            Init::normal(1.0 / std::sqrt(static_cast<double>(width))))) {}
 
 Var TokenEmbedding::operator()(const Tokens& tokens) const {
   const Var table = positions_.table(tokens.positions, weight().dtype());

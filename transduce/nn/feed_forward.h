@@ -6,8 +6,8 @@
 
 namespace transduce {
 
-// The paper, 3.3: outer(activation(inner(x))), the same at every position. SwiGLU (Shazeer 2020) has a gate beside
-// the value, so its inner layer is twice as wide.
+// The paper, 3.3: outer(activation(inner(x))), the same at every position. SwiGLU (Shazeer 2020) has a gate
+// beside the value, so its inner layer is twice as wide.
 class FeedForward {
  public:
   struct Options {
@@ -19,7 +19,8 @@ class FeedForward {
   FeedForward(const Scope& scope, const Options& o)
       : inner_(scope / "inner", o.width, o.activation == Activation::swiglu ? 2 * o.inner : o.inner,
                {Init::xavier_uniform(o.width, o.inner), torch_bias(o.width)}),
-        outer_(scope / "outer", o.inner, o.width, {Init::xavier_uniform(o.inner, o.width), torch_bias(o.inner)}),
+        outer_(scope / "outer", o.inner, o.width,
+               {Init::xavier_uniform(o.inner, o.width), torch_bias(o.inner)}),
         activation_(o.activation),
         dropout_(o.dropout) {}
 
@@ -30,7 +31,9 @@ class FeedForward {
 
  private:
   // torch.nn.Linear's own start for a bias, which torch.nn.Transformer leaves as it is.
-  static Init torch_bias(int64_t fan_in) { return Init::uniform(1.0 / std::sqrt(static_cast<double>(fan_in))); }
+  static Init torch_bias(int64_t fan_in) {
+    return Init::uniform(1.0 / std::sqrt(static_cast<double>(fan_in)));
+  }
 
   Linear inner_;
   Linear outer_;

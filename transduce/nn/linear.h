@@ -19,7 +19,8 @@ class Linear {
     if (options.bias) bias_ = scope.declare("bias", {out}, options.bias_init);
   }
   // Xavier-uniform weight, zero bias.
-  Linear(const Scope& scope, int64_t in, int64_t out) : Linear(scope, in, out, {Init::xavier_uniform(in, out)}) {}
+  Linear(const Scope& scope, int64_t in, int64_t out)
+      : Linear(scope, in, out, {Init::xavier_uniform(in, out)}) {}
 
   Var operator()(const Var& x) const { return ops::linear(x, weight_, bias_); }
 

@@ -15,12 +15,18 @@ void draw(const Parameter& parameter, Random& random) {
   T* value = parameter.variable.value().data<T>();
   for (int64_t i = 0; i < parameter.size(); ++i) {
     switch (parameter.init.kind) {
-      case Init::Kind::zeros: value[i] = T(0); break;
-      case Init::Kind::ones: value[i] = T(1); break;
+      case Init::Kind::zeros:
+        value[i] = T(0);
+        break;
+      case Init::Kind::ones:
+        value[i] = T(1);
+        break;
       case Init::Kind::uniform:
         value[i] = static_cast<T>(random.uniform(-parameter.init.spread, parameter.init.spread));
         break;
-      case Init::Kind::normal: value[i] = static_cast<T>(parameter.init.spread * random.normal()); break;
+      case Init::Kind::normal:
+        value[i] = static_cast<T>(parameter.init.spread * random.normal());
+        break;
     }
   }
 }
@@ -55,9 +61,14 @@ void ParameterSet::initialize(uint64_t seed) {
   for (const Parameter& p : parameters_) {
     Random random({seed, stream++});
     switch (values_.dtype()) {
-      case DType::float32: draw<float>(p, random); break;
-      case DType::float64: draw<double>(p, random); break;
-      default: draw<std::complex<double>>(p, random);
+      case DType::float32:
+        draw<float>(p, random);
+        break;
+      case DType::float64:
+        draw<double>(p, random);
+        break;
+      default:
+        draw<std::complex<double>>(p, random);
     }
   }
 }

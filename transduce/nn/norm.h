@@ -5,8 +5,8 @@
 
 namespace transduce {
 
-// LayerNorm (Ba et al. 2016; torch.nn.LayerNorm) or RMSNorm (Zhang and Sennrich 2019; torch.nn.RMSNorm, no bias)
-// over the C features of each row: (N, C) -> (N, C).
+// LayerNorm (Ba et al. 2016; torch.nn.LayerNorm) or RMSNorm (Zhang and Sennrich 2019; torch.nn.RMSNorm, no
+// bias) over the C features of each row: (N, C) -> (N, C).
 class Norm {
  public:
   Norm(const Scope& scope, int64_t width, const NormSpec& spec) {

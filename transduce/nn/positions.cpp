@@ -26,7 +26,8 @@ Tensor sinusoid_table(int64_t positions, int64_t width, DType dtype) {
 Positions::Positions(const Scope& scope, PositionKind kind, int64_t max_positions, int64_t width)
     : kind_(kind), width_(width), sinusoids_(std::make_shared<Cache>()) {
   if (kind == PositionKind::learned) {
-    learned_ = scope.declare("weight", {max_positions, width}, Init::normal(1.0 / std::sqrt(static_cast<double>(width))));
+    learned_ = scope.declare("weight", {max_positions, width},
+                             Init::normal(1.0 / std::sqrt(static_cast<double>(width))));
   }
 }
 
@@ -36,7 +37,9 @@ Var Positions::table(const Tensor& positions, DType dtype) const {
     needed = std::max<int64_t>(needed, int64_t{positions.data<int32_t>()[i]} + 1);
   }
   if (kind_ == PositionKind::learned) {
-    check_input(needed <= learned_.dim(0), "a sequence of {} tokens is longer than the model's {} learned positions: shorten it, or train with more "
+    check_input(needed <= learned_.dim(0),
+                "a sequence of {} tokens is longer than the model's {} learned positions: shorten it, or "
+                "train with more "
                 "--max-positions",
                 needed, learned_.dim(0));
     return learned_;

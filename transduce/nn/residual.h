@@ -21,7 +21,8 @@ class Residual {
 
   template <class Sublayer>
   Var operator()(const Var& x, Sublayer&& sublayer) const {
-    if (placement_ == NormPlacement::post) return ops::residual_norm(x, sublayer(x), dropout_, norm_.parameters());
+    if (placement_ == NormPlacement::post)
+      return ops::residual_norm(x, sublayer(x), dropout_, norm_.parameters());
     return ops::residual(x, sublayer(norm_(x)), dropout_);
   }
 

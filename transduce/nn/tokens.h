@@ -18,9 +18,9 @@ struct Tokens {
 // Packs sequences of ids.
 Tokens pack(const std::vector<std::vector<int32_t>>& sequences);
 
-// The entrance for padded batches as PyTorch programs have them: ids (B, T) int32 in which `pad` fills each row
-// up at its end. The pads are dropped. Errors: InputError when a real token follows a pad in a row, since the
-// rows that survive would no longer stand where they stood.
+// The entrance for padded batches as PyTorch programs have them: ids (B, T) int32 in which `pad` fills each
+// row up at its end. The pads are dropped. Errors: InputError when a real token follows a pad in a row, since
+// the rows that survive would no longer stand where they stood.
 Tokens pack_padded(const Tensor& ids, int32_t pad);
 
 // The way back: packed rows (N, C) to (B, T, C) with T the longest length, zeros where there was padding.

@@ -10,8 +10,8 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-// Sizes are rounded up so that batches of slightly different lengths share blocks: to 64 bytes when small, then
-// to an eighth of the next power of two, which wastes at most 12.5 %.
+// Sizes are rounded up so that batches of slightly different lengths share blocks: to 64 bytes when small,
+// then to an eighth of the next power of two, which wastes at most 12.5 %.
 size_t round_size(size_t bytes) {
   size_t step = kAlignment;
   while (step * 16 < bytes) step *= 2;
@@ -50,7 +50,8 @@ std::shared_ptr<Storage> Arena::allocate(size_t bytes) {
       trim();
       data = static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
     }
-    if (data == nullptr) fail_run("out of memory: a tensor of {} bytes was asked for; use a smaller batch", bytes);
+    if (data == nullptr)
+      fail_run("out of memory: a tensor of {} bytes was asked for; use a smaller batch", bytes);
     const std::lock_guard<std::mutex> lock(mutex_);
     statistics_.held += size;
   }

@@ -39,7 +39,8 @@ class Arena {
   // The process's arena; it outlives every tensor.
   static Arena& instance();
 
-  // A block of at least `bytes` bytes, contents undefined. Errors: RunError when the system has no more memory.
+  // A block of at least `bytes` bytes, contents undefined. Errors: RunError when the system has no more
+  // memory.
   std::shared_ptr<Storage> allocate(size_t bytes);
 
   ArenaStatistics statistics() const;

@@ -15,10 +15,14 @@ int64_t contiguous_stride(const Shape& shape, int64_t size) {
 template <class F>
 void with_floating(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::float32: return f(static_cast<float*>(nullptr));
-    case DType::float64: return f(static_cast<double*>(nullptr));
-    case DType::complex128: return f(static_cast<std::complex<double>*>(nullptr));
-    default: throw std::logic_error(std::string("not a floating type: ") + name_of(dtype));
+    case DType::float32:
+      return f(static_cast<float*>(nullptr));
+    case DType::float64:
+      return f(static_cast<double*>(nullptr));
+    case DType::complex128:
+      return f(static_cast<std::complex<double>*>(nullptr));
+    default:
+      throw std::logic_error(std::string("not a floating type: ") + name_of(dtype));
   }
 }
 
@@ -29,22 +33,32 @@ double real_part(double x) { return x; }
 
 size_t size_of(DType dtype) {
   switch (dtype) {
-    case DType::float32: return 4;
-    case DType::float64: return 8;
-    case DType::complex128: return 16;
-    case DType::int32: return 4;
-    case DType::uint8: return 1;
+    case DType::float32:
+      return 4;
+    case DType::float64:
+      return 8;
+    case DType::complex128:
+      return 16;
+    case DType::int32:
+      return 4;
+    case DType::uint8:
+      return 1;
   }
   throw std::logic_error("unknown dtype");
 }
 
 const char* name_of(DType dtype) {
   switch (dtype) {
-    case DType::float32: return "float32";
-    case DType::float64: return "float64";
-    case DType::complex128: return "complex128";
-    case DType::int32: return "int32";
-    case DType::uint8: return "uint8";
+    case DType::float32:
+      return "float32";
+    case DType::float64:
+      return "float64";
+    case DType::complex128:
+      return "complex128";
+    case DType::int32:
+      return "int32";
+    case DType::uint8:
+      return "uint8";
   }
   throw std::logic_error("unknown dtype");
 }
@@ -125,7 +139,8 @@ void Tensor::fill_zero() const {
   if (contiguous()) {
     std::memset(at, 0, width * static_cast<size_t>(rows));
   } else {
-    for (int64_t i = 0; i < rows; ++i, at += static_cast<size_t>(row_stride_) * item) std::memset(at, 0, width);
+    for (int64_t i = 0; i < rows; ++i, at += static_cast<size_t>(row_stride_) * item)
+      std::memset(at, 0, width);
   }
 }
 
@@ -139,7 +154,8 @@ void Tensor::copy_from(const Tensor& other) const {
   const size_t item = size_of(dtype_), width = static_cast<size_t>(size_ / rows) * item;
   for (int64_t i = 0; i < rows; ++i) {
     std::memcpy(storage_->data() + static_cast<size_t>(offset_ + i * row_stride_) * item,
-                other.storage_->data() + static_cast<size_t>(other.offset_ + i * other.row_stride_) * item, width);
+                other.storage_->data() + static_cast<size_t>(other.offset_ + i * other.row_stride_) * item,
+                width);
   }
 }
 

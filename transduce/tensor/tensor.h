@@ -28,15 +28,25 @@ const char* name_of(DType dtype);
 template <class T>
 struct dtype_of;
 template <>
-struct dtype_of<float> { static constexpr DType value = DType::float32; };
+struct dtype_of<float> {
+  static constexpr DType value = DType::float32;
+};
 template <>
-struct dtype_of<double> { static constexpr DType value = DType::float64; };
+struct dtype_of<double> {
+  static constexpr DType value = DType::float64;
+};
 template <>
-struct dtype_of<std::complex<double>> { static constexpr DType value = DType::complex128; };
+struct dtype_of<std::complex<double>> {
+  static constexpr DType value = DType::complex128;
+};
 template <>
-struct dtype_of<int32_t> { static constexpr DType value = DType::int32; };
+struct dtype_of<int32_t> {
+  static constexpr DType value = DType::int32;
+};
 template <>
-struct dtype_of<uint8_t> { static constexpr DType value = DType::uint8; };
+struct dtype_of<uint8_t> {
+  static constexpr DType value = DType::uint8;
+};
 
 using Shape = std::vector<int64_t>;
 
@@ -89,13 +99,15 @@ class Tensor {
   }
   // A matrix's row.
   template <class T>
-  T* row(int64_t i) const { return data<T>() + i * row_stride_; }
+  T* row(int64_t i) const {
+    return data<T>() + i * row_stride_;
+  }
 
   // Views: they share the memory.
-  Tensor reshape(Shape shape) const;                     // same number of elements; contiguous tensors only
-  Tensor rows(int64_t begin, int64_t end) const;         // (N, ...) -> (end - begin, ...)
-  Tensor columns(int64_t begin, int64_t end) const;      // (N, C) -> (N, end - begin), strided
-  Tensor flat(int64_t begin, int64_t count) const;       // elements [begin, begin + count) as (count)
+  Tensor reshape(Shape shape) const;                 // same number of elements; contiguous tensors only
+  Tensor rows(int64_t begin, int64_t end) const;     // (N, ...) -> (end - begin, ...)
+  Tensor columns(int64_t begin, int64_t end) const;  // (N, C) -> (N, end - begin), strided
+  Tensor flat(int64_t begin, int64_t count) const;   // elements [begin, begin + count) as (count)
 
   void fill_zero() const;
   // Copies the elements of `other`: same shape and dtype.

@@ -39,8 +39,8 @@ class CorpusBatches : public BatchSource {
 
 class TaskBatches : public BatchSource {
  public:
-  TaskBatches(const Task& task, std::shared_ptr<const Tokenizer> source, std::shared_ptr<const Tokenizer> target,
-              const BatchOptions& options)
+  TaskBatches(const Task& task, std::shared_ptr<const Tokenizer> source,
+              std::shared_ptr<const Tokenizer> target, const BatchOptions& options)
       : task_(task), source_(std::move(source)), target_(std::move(target)), options_(options) {
     check_input(options_.batch_size > 0, "a made-up task needs a batch size in examples: give --batch-size");
   }
@@ -68,7 +68,8 @@ std::unique_ptr<BatchSource> corpus_batches(std::vector<Example> examples, const
 }
 
 std::unique_ptr<BatchSource> task_batches(const Task& task, std::shared_ptr<const Tokenizer> source,
-                                          std::shared_ptr<const Tokenizer> target, const BatchOptions& options) {
+                                          std::shared_ptr<const Tokenizer> target,
+                                          const BatchOptions& options) {
   return std::make_unique<TaskBatches>(task, std::move(source), std::move(target), options);
 }
 

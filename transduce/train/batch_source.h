@@ -26,6 +26,7 @@ std::unique_ptr<BatchSource> corpus_batches(std::vector<Example> examples, const
 
 // Fresh examples of a made-up task without end: batch i holds examples i * batch_size and on of the seed.
 std::unique_ptr<BatchSource> task_batches(const Task& task, std::shared_ptr<const Tokenizer> source,
-                                          std::shared_ptr<const Tokenizer> target, const BatchOptions& options);
+                                          std::shared_ptr<const Tokenizer> target,
+                                          const BatchOptions& options);
 
 }  // namespace transduce

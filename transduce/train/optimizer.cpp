@@ -8,8 +8,10 @@ void OptimizerOptions::validate() const {
   check_input(beta1 >= 0.0 && beta1 < 1.0, "beta1 {} is out of range: give 0 to below 1", beta1);
   check_input(beta2 >= 0.0 && beta2 < 1.0, "beta2 {} is out of range: give 0 to below 1", beta2);
   check_input(epsilon > 0.0, "epsilon {} is out of range: give a positive number", epsilon);
-  check_input(weight_decay >= 0.0 && weight_decay <= 1.0, "weight decay {} is out of range: give 0 to 1", weight_decay);
-  check_input(clip_norm >= 0.0, "clip norm {} is out of range: give a positive number, or 0 for no clipping", clip_norm);
+  check_input(weight_decay >= 0.0 && weight_decay <= 1.0, "weight decay {} is out of range: give 0 to 1",
+              weight_decay);
+  check_input(clip_norm >= 0.0, "clip norm {} is out of range: give a positive number, or 0 for no clipping",
+              clip_norm);
 }
 
 Optimizer::Optimizer(ParameterSet& parameters, const OptimizerOptions& options)

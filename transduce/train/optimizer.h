@@ -9,7 +9,8 @@ struct OptimizerOptions {
   double beta1 = 0.9, beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0.0;
-  double clip_norm = 0.0;  // gradients are scaled down to this global norm; 0: never (torch.nn.utils.clip_grad_norm_)
+  double clip_norm =
+      0.0;  // gradients are scaled down to this global norm; 0: never (torch.nn.utils.clip_grad_norm_)
 
   // Errors: InputError that names the value and what fits.
   void validate() const;
@@ -21,7 +22,7 @@ class Optimizer {
   Optimizer(ParameterSet& parameters, const OptimizerOptions& options);
 
   struct Update {
-    bool applied = false;       // false: the gradient held infinities or NaN, and nothing was changed
+    bool applied = false;        // false: the gradient held infinities or NaN, and nothing was changed
     double gradient_norm = 0.0;  // after `scale`, before clipping
   };
   // One update with the accumulated gradients times `scale` (1 / tokens), then sets the gradients to zero.

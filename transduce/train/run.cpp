@@ -113,7 +113,8 @@ class Run {
     }
     progress_.report = trainer_.update(group);
     const Clock::time_point end = Clock::now();
-    progress_.tokens_per_second = static_cast<double>(progress_.report.target_tokens) / seconds_between(begin, end);
+    progress_.tokens_per_second =
+        static_cast<double>(progress_.report.target_tokens) / seconds_between(begin, end);
     progress_.seconds = seconds_between(start_, end);
     progress_.epoch = run_.batches->epochs();
     const UpdateReport& r = progress_.report;
@@ -153,7 +154,8 @@ class Run {
   void validate_and_keep() {
     const std::vector<Score> found = scores();
     const auto& [metric, value, higher_is_better] = deciding(found);
-    const bool best = std::isfinite(value) && (!best_ || (higher_is_better ? value > *best_ : value < *best_));
+    const bool best =
+        std::isfinite(value) && (!best_ || (higher_is_better ? value > *best_ : value < *best_));
     if (best) best_ = value;
     without_best_ = best ? 0 : without_best_ + 1;
     if (best) save();
@@ -184,7 +186,8 @@ void check(const RunOptions& o) {
   constexpr int64_t kMost = 1000000000;
   check_input(o.steps >= 0 && o.steps <= kMost, "steps {} is out of range: give 1 to {}", o.steps, kMost);
   check_input(o.epochs >= 0 && o.epochs <= 1000000, "epochs {} is out of range: give 1 to 1000000", o.epochs);
-  check_input(o.accumulate >= 1 && o.accumulate <= 4096, "accumulate {} is out of range: give 1 to 4096", o.accumulate);
+  check_input(o.accumulate >= 1 && o.accumulate <= 4096, "accumulate {} is out of range: give 1 to 4096",
+              o.accumulate);
   check_input(o.valid_every >= 0, "valid-every {} is out of range: give a number of updates", o.valid_every);
   check_input(o.patience >= 0, "patience {} is out of range: give a number of validations", o.patience);
 }
@@ -195,9 +198,11 @@ int64_t planned_steps(const RunOptions& options, const BatchSource& batches) {
   check(options);
   int64_t steps = options.steps;
   if (options.epochs > 0) {
-    check_input(batches.batches_per_epoch() > 0,
-                "a made-up task without a number of examples has no epochs: give steps, or the number of examples");
-    const int64_t wanted = (options.epochs * batches.batches_per_epoch() + options.accumulate - 1) / options.accumulate;
+    check_input(
+        batches.batches_per_epoch() > 0,
+        "a made-up task without a number of examples has no epochs: give steps, or the number of examples");
+    const int64_t wanted =
+        (options.epochs * batches.batches_per_epoch() + options.accumulate - 1) / options.accumulate;
     steps = steps > 0 ? std::min(steps, wanted) : wanted;
   }
   check_input(steps > 0, "the run has no end: give steps or epochs");

@@ -29,21 +29,27 @@ double Schedule::at(int64_t step) const {
   const double left = std::max<double>(static_cast<double>(steps) - w, 1.0);
   const double progress = std::clamp((s - w) / left, 0.0, 1.0);
   switch (kind) {
-    case ScheduleKind::inverse_sqrt: return learning_rate * std::sqrt(std::max(w, 1.0) / s);
-    case ScheduleKind::linear: return learning_rate + (floor - learning_rate) * progress;
-    case ScheduleKind::cosine: return floor + (learning_rate - floor) * 0.5 * (1.0 + std::cos(kPi * progress));
-    default: return learning_rate;
+    case ScheduleKind::inverse_sqrt:
+      return learning_rate * std::sqrt(std::max(w, 1.0) / s);
+    case ScheduleKind::linear:
+      return learning_rate + (floor - learning_rate) * progress;
+    case ScheduleKind::cosine:
+      return floor + (learning_rate - floor) * 0.5 * (1.0 + std::cos(kPi * progress));
+    default:
+      return learning_rate;
   }
 }
 
 void Schedule::validate() const {
-  check_input(learning_rate > 0.0 && learning_rate < 1e6, "learning rate {} is out of range: give a positive number",
-              learning_rate);
+  check_input(learning_rate > 0.0 && learning_rate < 1e6,
+              "learning rate {} is out of range: give a positive number", learning_rate);
   check_input(warmup >= 0, "warm-up {} is negative: give a number of steps", warmup);
   check_input(floor >= 0.0 && floor <= learning_rate,
-              "the final learning rate {} is out of range: give 0 to the learning rate {}", floor, learning_rate);
+              "the final learning rate {} is out of range: give 0 to the learning rate {}", floor,
+              learning_rate);
   const bool ends = kind == ScheduleKind::linear || kind == ScheduleKind::cosine;
-  check_input(!ends || steps > 0, "schedule {} needs the length of the run: give steps or epochs", to_string(kind));
+  check_input(!ends || steps > 0, "schedule {} needs the length of the run: give steps or epochs",
+              to_string(kind));
 }
 
 const char* to_string(ScheduleKind kind) {

@@ -8,8 +8,8 @@ namespace transduce {
 void TrainerOptions::validate() const {
   optimizer.validate();
   schedule.validate();
-  check_input(label_smoothing >= 0.0 && label_smoothing < 1.0, "label smoothing {} is out of range: give 0 to below 1",
-              label_smoothing);
+  check_input(label_smoothing >= 0.0 && label_smoothing < 1.0,
+              "label smoothing {} is out of range: give 0 to below 1", label_smoothing);
 }
 
 Trainer::Trainer(Transformer& model, const TrainerOptions& options)
@@ -43,14 +43,16 @@ UpdateReport Trainer::update(const std::vector<Seq2SeqBatch>& group) {
   report.applied = update.applied;
   bad_in_a_row_ = update.applied ? 0 : bad_in_a_row_ + 1;
   if (bad_in_a_row_ >= options_.max_bad_updates) {
-    fail_run("the loss or its gradient was not a finite number in {} updates in a row, the last at update {}: "
-             "lower the learning rate, lengthen the warm-up or clip the gradient norm",
-             bad_in_a_row_, updates_);
+    fail_run(
+        "the loss or its gradient was not a finite number in {} updates in a row, the last at update {}: "
+        "lower the learning rate, lengthen the warm-up or clip the gradient norm",
+        bad_in_a_row_, updates_);
   }
   return report;
 }
 
-Validation validate(const Transformer& model, const std::vector<Example>& examples, const BatchOptions& options) {
+Validation validate(const Transformer& model, const std::vector<Example>& examples,
+                    const BatchOptions& options) {
   check_input(!examples.empty(), "there is nothing to validate on: the validation data holds no pair");
   const NoGradient inference;
   Validation result;

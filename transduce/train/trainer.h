@@ -60,6 +60,7 @@ struct Validation {
 };
 
 // Errors: InputError when there are no examples.
-Validation validate(const Transformer& model, const std::vector<Example>& examples, const BatchOptions& options);
+Validation validate(const Transformer& model, const std::vector<Example>& examples,
+                    const BatchOptions& options);
 
 }  // namespace transduce
