@@ -306,8 +306,9 @@ int train_command(int argc, char** argv) {
   loop.trainer.schedule.width = config.width;
   loop.trainer.schedule.steps = steps;
   loop.trainer.validate();
-  check_input(!data.valid.empty() || (loop.run.patience == 0 && parser.count("--best-metric") == 0),
-              "--patience and --best-metric need validation data: give --valid, or leave them out");
+  check_input(
+      !data.valid.empty() || (loop.run.patience == 0 && loop.run.best_metric == RunOptions().best_metric),
+      "--patience and --best-metric need validation data: give --valid, or leave them out");
   check_input(config.positions != PositionKind::learned || data.longest < config.max_positions,
               "the longest text has {} tokens, more than {} learned positions have room for: give more "
               "--max-positions",
