@@ -5,6 +5,7 @@
 #include "cli/console.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
+#include "cli/search_flags.h"
 #include "transduce/base/file.h"
 #include "transduce/data/tasks.h"
 
@@ -19,7 +20,7 @@ struct Options {
   TaskSpec task_spec;
   int64_t examples = 128;
   uint64_t seed = 0;
-  Translator::Options translator;
+  SearchFlags search;
   bool json = false;
 
   void add_to(CLI::App& app) {
@@ -42,12 +43,7 @@ struct Options {
     app.add_option("--task-max-length", task_spec.max_length, "longest source of the task")->group(group);
     app.add_option("--examples", examples, "examples of the task")->group(group);
     app.add_option("--seed", seed, "the seed of the training, whose examples are avoided")->group(group);
-    app.add_option("--beam", translator.search.beam, "hypotheses kept while searching; 1 is greedy search")
-        ->group(group);
-    app.add_option("--length-penalty", translator.search.length_penalty, "see translate --help")
-        ->group(group);
-    app.add_option("--max-length", translator.search.max_length, "see translate --help")->group(group);
-    app.add_option("--batch-size", translator.batch_size, "lines translated together")->group(group);
+    search.add_to(app);
     group = "Two files";
     app.add_option("--hypothesis", hypothesis, "generated lines")->group(group);
     app.add_option("--reference", reference, "the right lines")->group(group);
@@ -82,10 +78,11 @@ std::vector<TextPair> test_pairs(const Options& o) {
 ErrorRates evaluate_model(const Options& o) {
   const std::vector<TextPair> pairs = test_pairs(o);
   const Seq2SeqModel model = load_model(o.model);
-  const Translator translator(model, o.translator);
+  const Translator::Options options = o.search.options();
+  const Translator translator(model, options);
   std::vector<std::vector<Translation>> translations;
   StatusLine status;
-  const auto chunk = static_cast<size_t>(16 * o.translator.batch_size);
+  const auto chunk = static_cast<size_t>(options.read_ahead);
   for (size_t begin = 0; begin < pairs.size(); begin += chunk) {
     std::vector<std::string> sources;
     for (size_t i = begin; i < std::min(pairs.size(), begin + chunk); ++i) sources.push_back(pairs[i].source);

@@ -1,48 +1,136 @@
-#include <unistd.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstdio>
+#include <chrono>
 
 #include "cli/command.h"
 #include "cli/console.h"
+#include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/search_flags.h"
 #include "transduce/base/file.h"
-#include "transduce/decode/translator.h"
 
 namespace transduce::cli {
 namespace {
 
-// Where results go: standard output, or a file that appears when it is complete.
-class Output {
- public:
-  explicit Output(const std::string& path) {
-    if (path != "-" && path != "/dev/stdout") file_.emplace(path);
+struct Options {
+  std::vector<std::string> models;
+  std::string input = "-", output = "-", prefixes;
+  int64_t n_best = 1, read_ahead = 0;
+  bool moses = false, scores = false, alignments = false, json = false;
+  SearchFlags search;
+  AttentionChoice attention;
+
+  void add_to(CLI::App& app) {
+    app.add_option("--model", models, "directory of the model; several translate together, as an ensemble")
+        ->take_all()
+        ->required();
+    app.add_option("--input", input, "text to translate, may be .gz; - for standard input");
+    app.add_option("--output", output, "where to write; - for standard output");
+    app.add_option("--target-prefix", prefixes,
+                   "file of what each translation must begin with, a line for each line of input");
+    app.add_option(
+        "--read-ahead", read_ahead,
+        "lines taken in before translating, so that lines of like length go together; 0: 16 batches. "
+        "Lines that have yet to be written are not waited for");
+    const std::string group = "Output";
+    app.add_option(
+           "--n-best", n_best,
+           "the best so many translations of each line, in Moses form: line ||| text ||| features ||| score")
+        ->group(group);
+    app.add_flag("--scores", scores, "score<TAB>translation")->group(group);
+    app.add_flag("--alignments", alignments,
+                 "after each translation which source token each of its tokens looked at: 0-0 2-1")
+        ->group(group);
+    app.add_option("--alignment-layer", attention.layer,
+                   "decoder layer whose attention that shows, from 1; 0: the mean of all; -1: the last")
+        ->group(group);
+    app.add_option("--alignment-head", attention.head, "its head, from 1; 0: the mean of all")->group(group);
+    app.add_flag("--json", json, "one JSON object a line: all hypotheses with tokens and log probabilities")
+        ->group(group);
+    search.add_to(app);
   }
-  void line(std::string text) {
-    text += '\n';
-    if (file_) {
-      file_->write(text);
-    } else if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
-      fail_run("cannot write to standard output");
+};
+
+std::string pharaoh(const Translation& translation) {
+  std::string text;
+  for (const auto& [source, target] : translation.alignment) {
+    text += fmt::format("{}{}-{}", text.empty() ? "" : " ", source, target);
+  }
+  return text;
+}
+
+void write_json(const Translator::Result& result, const Options& o, const Vocabulary& vocabulary,
+                Output& out) {
+  nlohmann::ordered_json object{{"line", result.number}, {"source", to_valid_utf8(result.line.source)}};
+  object["hypotheses"] = nlohmann::ordered_json::array();
+  for (const Translation& translation : result.translations) {
+    object["hypotheses"].push_back(as_json(translation.text, translation.hypothesis, vocabulary));
+    if (o.alignments) object["hypotheses"].back()["alignment"] = translation.alignment;
+  }
+  out.line(object.dump());
+}
+
+void write_text(const Translator::Result& result, const Options& o, Output& out) {
+  for (const Translation& translation : result.translations) {
+    std::string line = as_field(translation.text);
+    if (o.moses) {
+      line = fmt::format("{} ||| {} ||| {}", result.number - 1, line, moses_features(translation.hypothesis));
+      if (o.alignments) line += " ||| " + pharaoh(translation);
+    } else {
+      if (o.scores) line = fmt::format("{:.6f}\t{}", translation.hypothesis.score, line);
+      if (o.alignments) line += "\t" + pharaoh(translation);
     }
+    out.line(std::move(line));
   }
-  void flush() {
-    if (!file_ && std::fflush(stdout) != 0) fail_run("cannot write to standard output");
+}
+
+// What a person sees meanwhile.
+class Report {
+ public:
+  explicit Report(const Options& o) : typing_(o.input == "-") {
+    if (status_.on_terminal()) total_ = count_lines(o.input);
   }
-  void commit() {
-    flush();
-    if (file_) file_->commit();
+
+  void add(const Translator::Result& result) {
+    ++lines_;
+    for (const Translation& translation : result.translations) {
+      tokens_ += static_cast<int64_t>(translation.hypothesis.token_log_probability.size());
+    }
+    if (result.cut_to > 0) {
+      status_.clear();
+      say("line {}: {} source tokens were cut to {} (--max-source-length)\n", result.number,
+          grouped(result.source_tokens), grouped(result.cut_to));
+    }
+    if (typing_ && total_ < 0 && lines_ < 64) return;  // nobody waits for a few lines
+    const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+    std::string text = fmt::format("{} lines  {:.1f} lines/s  {} tokens/s", grouped(lines_),
+                                   static_cast<double>(lines_) / seconds,
+                                   grouped(static_cast<int64_t>(static_cast<double>(tokens_) / seconds)));
+    if (total_ > 0) {
+      const double done = static_cast<double>(lines_) / static_cast<double>(total_);
+      text = fmt::format("{} of {} {}  {} left", bar(done), grouped(total_), text,
+                         clock_time(seconds * (1.0 - done) / done));
+    }
+    status_.show(text);
   }
 
  private:
-  std::optional<AtomicFile> file_;
+  using Clock = std::chrono::steady_clock;
+  StatusLine status_;
+  bool typing_;
+  Clock::time_point start_ = Clock::now();
+  int64_t total_ = -1, lines_ = 0, tokens_ = 0;
 };
 
-// One line of output must stay one line: a generated line feed becomes a blank.
-std::string on_one_line(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
+Translator::Input lines_of(LineReader& reader, std::optional<LineReader>& prefixes) {
+  return [&reader, &prefixes](Translator::Line& line, bool wait) {
+    if (!wait && !reader.ready()) return Translator::Next::later;
+    const bool more = reader.next(line.source);
+    if (prefixes && prefixes->next(line.prefix) != more) {
+      fail_input("{} and {} need the same number of lines, but {} ends after line {}", reader.name(),
+                 prefixes->name(), more ? prefixes->name() : reader.name(),
+                 more ? prefixes->number() : reader.number());
+    }
+    return more ? Translator::Next::line : Translator::Next::end;
+  };
 }
 
 }  // namespace
@@ -50,59 +138,38 @@ std::string on_one_line(std::string text) {
 int translate_command(int argc, char** argv) {
   Parser parser("translate", "Translates lines of text: one line in, one line out, in order.",
                 "  echo hello | transduce translate --model model/reverse\n"
-                "  transduce translate --model model/ende --input test.en --output test.de --beam 5");
-  std::string directory, input = "-", output = "-";
-  Translator::Options options;
-  bool scores = false;
-  int64_t read_ahead = 0;
-  SearchOptions& search = options.search;
-  parser.add_option("--model", directory, "directory of the model")->required();
-  parser.add_option("--input", input, "text to translate, may be .gz; - for standard input");
-  parser.add_option("--output", output, "where to write; - for standard output");
-  parser.add_option("--beam", search.beam, "hypotheses kept while searching; 1 is greedy search");
-  parser.add_option(
-      "--n-best", search.n_best,
-      "translations printed for each line, best first: always so many lines, empty where there are fewer");
-  parser.add_option(
-      "--length-penalty", search.length_penalty,
-      "hypotheses are ranked by log probability / ((5 + length) / 6)^this; 0: by log probability");
-  parser.add_option("--max-length", search.max_length, "tokens of a translation at most; 0: 2 x source + 50");
-  parser.add_option("--batch-size", options.batch_size, "lines translated together");
-  parser.add_option(
-      "--read-ahead", read_ahead,
-      "lines read before translating, so that lines of like length share a batch; 0: 16 batches, or what "
-      "there is on a terminal");
-  parser.add_flag("--scores", scores, "print score<TAB>translation");
+                "  transduce translate --model model/ende --input test.en --output test.de --beam 5\n"
+                "  transduce translate --model model/ende --input test.en --beam 5 --n-best 5");
+  Options o;
+  o.add_to(parser);
   if (const auto status = parser.read(argc, argv)) return *status;
-  check_input(read_ahead >= 0 && read_ahead <= 10000000, "read-ahead {} is out of range: give 1 to 10000000",
-              read_ahead);
+  check_input(!o.json || !o.scores, "--json holds the scores already: leave out --scores");
+  o.moses = parser.count("--n-best") > 0;
+  check_input(!o.moses || !o.scores, "--n-best prints the scores already: leave out --scores");
+  check_input(o.read_ahead >= 0, "read-ahead {} is out of range: give 1 or more, or 0 for 16 batches",
+              o.read_ahead);
+  Translator::Options options = o.search.options();
+  options.search.n_best = o.n_best;
+  options.read_ahead = o.read_ahead > 0 ? o.read_ahead : 16 * options.batch_size;
+  options.alignments = o.alignments;
+  options.attention = o.attention;
 
-  const Seq2SeqModel model = load_model(directory);
-  const Translator translator(model, options);
-  LineReader reader(input);
-  Output out(output);
-  StatusLine status;
-  const bool typing = input == "-" && isatty(STDIN_FILENO) == 1;
-  const int64_t wanted = typing ? 1 : read_ahead > 0 ? read_ahead : 16 * options.batch_size;
-
-  int64_t done = 0;
-  std::vector<std::string> lines;
-  std::string line;
-  for (bool more = true; more;) {
-    lines.clear();
-    while (static_cast<int64_t>(lines.size()) < wanted && (more = reader.next(line))) lines.push_back(line);
-    for (const auto& translations : translator.translate(lines)) {
-      // Always so many lines an input line, so that they can be told apart; empty where there are fewer.
-      for (size_t k = 0; k < static_cast<size_t>(search.n_best); ++k) {
-        const std::string text = k < translations.size() ? on_one_line(translations[k].text) : "";
-        const double score = k < translations.size() ? translations[k].hypothesis.score : -INFINITY;
-        out.line(scores ? fmt::format("{:.4f}\t{}", score, text) : text);
-      }
+  const Models models(o.models);
+  const Translator translator(models.all(), options);
+  LineReader reader(o.input);
+  std::optional<LineReader> prefixes;
+  if (!o.prefixes.empty()) prefixes.emplace(o.prefixes);
+  Output out(o.output);
+  Report report(o);
+  translator.run(lines_of(reader, prefixes), [&](const Translator::Result& result) {
+    if (o.json) {
+      write_json(result, o, models.first().target->vocabulary(), out);
+    } else {
+      write_text(result, o, out);
     }
     out.flush();
-    done += static_cast<int64_t>(lines.size());
-    if (!typing) status.show(fmt::format("{} lines translated", grouped(done)));
-  }
+    report.add(result);
+  });
   out.commit();
   return 0;
 }

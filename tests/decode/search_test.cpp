@@ -1,144 +1,30 @@
-// Search against plain searches that know no cache, no batch and no heap: every step runs the whole model
-// anew.
+// Search against a plain one, and the rules that hold for every search.
 
 #include "transduce/decode/search.h"
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <limits>
-
-#include "tests/check.h"
-#include "tests/models/made_up_models.h"
-#include "transduce/data/seq2seq_batch.h"
+#include "tests/decode/plain_search.h"
 
 namespace transduce {
 namespace {
 
-using model_tests::made_sequences;
-using model_tests::Sequences;
-using Results = std::vector<std::vector<Hypothesis>>;
-
-// A model that has opinions: random ones tend to say one token for ever, so the embeddings and the output are
-// scaled up until what is said depends on what was said. Ends about once in ten tokens.
-Transformer talkative_model(uint64_t seed, NormPlacement norm = NormPlacement::pre) {
-  TransformerConfig c = model_tests::small_config();
-  c.source_vocabulary = 13;
-  c.target_vocabulary = 12;
-  c.norm = norm;
-  c.output_bias = true;
-  Transformer model(c);
-  model_tests::randomise(model.parameters(), seed);
-  const auto scale = [&](const char* name, float by) {
-    const Tensor values = model.parameters().find(name)->variable.value();
-    for (int64_t i = 0; i < values.size(); ++i) values.data<float>()[i] *= by;
-  };
-  scale("source_embedding.weight", 2.0f);
-  scale("target_embedding.weight", 2.0f);
-  scale("output.weight", 2.5f);
-  return model;
-}
-
-float* output_bias(const Transformer& model) {
-  return model.parameters().find("output.bias")->variable.value().data<float>();
-}
-
-// Sentences without special symbols.
-Sequences made_sources(size_t count, uint64_t seed) {
-  std::vector<int32_t> lengths;
-  for (size_t b = 0; b < count; ++b) lengths.push_back(1 + static_cast<int32_t>((b * 7 + seed) % 9));
-  return made_sequences(lengths, 13, seed, Vocabulary::special_symbols);
-}
+using namespace decode_tests;
 
 Results search(const Transformer& model, const Sequences& sources, const SearchOptions& options) {
-  return beam_search(model, make_source_batch(sources), options);
-}
-
-// ---- plain searches -----------------------------------------------------------------------------------
-
-// log p of every next token, the prefix decoded anew.
-std::vector<double> next_token(const Transformer& model, const Tokens& source,
-                               const std::vector<int32_t>& prefix) {
-  std::vector<int32_t> target{Vocabulary::start};
-  target.insert(target.end(), prefix.begin(), prefix.end());
-  const Tensor logits = model.logits(model.forward(source, pack({target}))).value();
-  std::vector<double> row = checks::values_of(logits.rows(logits.dim(0) - 1, logits.dim(0)));
-  double total = 0.0;
-  for (const double logit : row) total += std::exp(logit);
-  for (double& logit : row) logit -= std::log(total);
-  return row;
+  return search_all(model, sources, options);
 }
 
 std::vector<int32_t> plain_greedy(const Transformer& model, const Tokens& source, size_t max_length) {
   std::vector<int32_t> tokens;
   while (tokens.size() < max_length) {
-    std::vector<double> row = next_token(model, source, tokens);
-    row[Vocabulary::pad] = row[Vocabulary::start] = -std::numeric_limits<double>::infinity();
+    std::vector<double> row = next_token({&model}, source, tokens);
+    row[Vocabulary::pad] = row[Vocabulary::start] = kBanned;
     const auto best = static_cast<int32_t>(std::max_element(row.begin(), row.end()) - row.begin());
     if (best == Vocabulary::end) break;
     tokens.push_back(best);
   }
   return tokens;
-}
-
-// Beam search as fairseq's: of the 2k best continuations of all hypotheses, ends count among the first k, the
-// k best others go on; done with k ended ones, or when the length forces the end.
-std::vector<Hypothesis> plain_beam(const Transformer& model, const Tokens& source,
-                                   const SearchOptions& options) {
-  const auto beam = static_cast<size_t>(options.beam), max_length = static_cast<size_t>(options.max_length);
-  std::vector<Hypothesis> alive(1), ended;
-  const auto end = [&](Hypothesis hypothesis, double log_probability) {
-    hypothesis.token_log_probability.push_back(log_probability);
-    hypothesis.log_probability += log_probability;
-    const double length = static_cast<double>(hypothesis.tokens.size() + 1);
-    hypothesis.score = hypothesis.log_probability / std::pow((5.0 + length) / 6.0, options.length_penalty);
-    if (ended.size() < beam) ended.push_back(hypothesis);
-  };
-  while (!alive.empty() && ended.size() < beam) {
-    std::vector<Hypothesis> next;  // an end symbol still stands in `tokens`
-    for (const Hypothesis& hypothesis : alive) {
-      const std::vector<double> row = next_token(model, source, hypothesis.tokens);
-      for (int32_t v = 0; v < static_cast<int32_t>(row.size()); ++v) {
-        if (v == Vocabulary::pad || v == Vocabulary::start) continue;
-        if (hypothesis.tokens.size() == max_length && v != Vocabulary::end) continue;
-        next.push_back(hypothesis);
-        next.back().tokens.push_back(v);
-        next.back().token_log_probability.push_back(row[static_cast<size_t>(v)]);
-        next.back().log_probability += row[static_cast<size_t>(v)];
-      }
-    }
-    std::stable_sort(next.begin(), next.end(), [](const Hypothesis& a, const Hypothesis& b) {
-      return a.log_probability > b.log_probability;
-    });
-    alive.clear();
-    for (size_t rank = 0; rank < next.size() && alive.size() < beam; ++rank) {
-      Hypothesis& hypothesis = next[rank];
-      if (hypothesis.tokens.back() != Vocabulary::end) {
-        alive.push_back(hypothesis);
-      } else if (rank < beam) {
-        const double last = hypothesis.token_log_probability.back();
-        hypothesis.tokens.pop_back();
-        hypothesis.token_log_probability.pop_back();
-        hypothesis.log_probability -= last;
-        end(hypothesis, last);
-      }
-    }
-  }
-  std::stable_sort(ended.begin(), ended.end(),
-                   [](const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; });
-  ended.resize(std::min(ended.size(), static_cast<size_t>(options.n_best)));
-  return ended;
-}
-
-void expect_same(const std::vector<Hypothesis>& got, const std::vector<Hypothesis>& expected,
-                 const std::string& what) {
-  ASSERT_EQ(got.size(), expected.size()) << what;
-  for (size_t i = 0; i < got.size(); ++i) {
-    EXPECT_EQ(got[i].tokens, expected[i].tokens) << what << ", entry " << i;
-    EXPECT_NEAR(got[i].score, expected[i].score, 1e-4) << what << ", entry " << i;
-    EXPECT_NEAR(got[i].log_probability, expected[i].log_probability, 1e-4) << what << ", entry " << i;
-    EXPECT_EQ(got[i].token_log_probability.size(), got[i].tokens.size() + 1) << what << ", entry " << i;
-  }
 }
 
 // ---- against them -------------------------------------------------------------------------------------
@@ -171,10 +57,10 @@ TEST(SearchTest, CachedBeamEqualsFullRecomputationOnEveryEntry) {
       SearchOptions options;
       options.beam = options.n_best = beam;
       options.max_length = 10;
-      options.length_penalty = seed == 1 ? 0.0 : 0.6;
+      options.ranking.length_penalty = seed == 1 ? 0.0 : 0.6;
       const Results got = search(model, sources, options);
       for (size_t b = 0; b < sources.size(); ++b) {
-        expect_same(got[b], plain_beam(model, make_source_batch({sources[b]}), options),
+        expect_same(got[b], plain_beam({&model}, sources[b], options),
                     fmt::format("seed {}, beam {}, sentence {}", seed, beam, b));
       }
     }
@@ -277,7 +163,7 @@ TEST(SearchTest, ABeamAboveTheVocabularyIsClamped) {
   for (size_t b = 0; b < sources.size(); ++b) {
     EXPECT_FALSE(got[b].empty());
     EXPECT_LE(got[b].size(), 12u);
-    expect_same(got[b], plain_beam(model, make_source_batch({sources[b]}), options), "beam 12 of 12");
+    expect_same(got[b], plain_beam({&model}, sources[b], options), "beam 12 of 12");
   }
 }
 
@@ -356,7 +242,7 @@ TEST(SearchTest, LengthPenaltyCountsGeneratedTokensOnly) {
     SearchOptions options;
     options.beam = options.n_best = 4;
     options.max_length = 12;
-    options.length_penalty = penalty;
+    options.ranking.length_penalty = penalty;
     for (const auto& hypotheses : search(model, sources, options)) {
       for (const Hypothesis& hypothesis : hypotheses) {
         double sum = 0.0;
@@ -404,7 +290,7 @@ TEST(SearchTest, OptionsOutOfRangeAreRefusedWithTheValue) {
   refused([](SearchOptions& o) { o.beam = 1001; }, "beam 1001");
   refused([](SearchOptions& o) { o.n_best = 2; }, "n-best 2");
   refused([](SearchOptions& o) { o.max_length = -1; }, "-1");
-  refused([](SearchOptions& o) { o.length_penalty = NAN; }, "nan");
+  refused([](SearchOptions& o) { o.ranking.length_penalty = NAN; }, "nan");
 }
 
 }  // namespace

@@ -384,6 +384,20 @@ Cases cross_attention_cases() {
     a.keep_weights = true;
     cases.push_back(attention_case(a, seed += 20));
   }
+  // Keys here and there, some of them in two sequences.
+  for (const int32_t queries : {1, 6}) {
+    AttentionCase a{fmt::format("{} gathered", queries), {}, 39};
+    a.spec.heads = 3;
+    a.spec.causal = true;
+    a.spec.queries = Layout::packed({queries, queries});
+    a.spec.keys = Layout::packed({21, 7});
+    std::vector<int32_t> rows;
+    for (int32_t i = 0; i < 28; ++i) rows.push_back(i * 5 % 31 % 28);
+    a.spec.key_rows = Tensor::of<int32_t>({28}, rows);
+    a.save = false;
+    a.keep_weights = true;
+    cases.push_back(attention_case(a, seed += 20));
+  }
   return cases;
 }
 

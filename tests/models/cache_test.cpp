@@ -19,13 +19,23 @@ using model_tests::Variant;
 // Slots of a cache beside the prefixes they stand for.
 class Decoding {
  public:
-  Decoding(const Transformer& model, const Sequences& sources, const std::vector<int32_t>& sentence,
-           int64_t capacity)
-      : model_(model),
-        sources_(sources),
-        sentence_(sentence),
-        prefixes_(sentence.size()),
-        cache_(model.start(model.encode(pack(sources)), pack(sources).layout, sentence, capacity)) {}
+  Decoding(const Transformer& model, const Sequences& sources, const std::vector<int32_t>& sentence)
+      : model_(model), cache_(model.start()) {
+    add(sources);
+    reorder(sentence);
+  }
+
+  // New sentences, a slot for each.
+  void add(const Sequences& sources) {
+    const Tokens source = pack(sources);
+    model_.add(model_.encode(source), source.layout, cache_);
+    for (const auto& ids : sources) {
+      sentence_.push_back(static_cast<int32_t>(sources_.size()));
+      sources_.push_back(ids);
+      prefixes_.emplace_back();
+    }
+    EXPECT_EQ(cache_.slots(), static_cast<int64_t>(sentence_.size()));
+  }
 
   // Feeds one token to each slot and compares.
   void step(const std::vector<int32_t>& ids) {
@@ -38,7 +48,7 @@ class Decoding {
       const auto row = static_cast<int64_t>(s);
       expect_close(values_of(got.rows(row, row + 1)), values_of(anew.rows(anew.dim(0) - 1, anew.dim(0))),
                    kRounding, fmt::format("slot {} after {} tokens", s, prefixes_[s].size()));
-      EXPECT_EQ(cache_.lengths()[s], static_cast<int32_t>(prefixes_[s].size()));
+      EXPECT_EQ(cache_.length(row), static_cast<int64_t>(prefixes_[s].size()));
     }
   }
 
@@ -75,17 +85,21 @@ INSTANTIATE_TEST_SUITE_P(Variants, CachedDecoding, ::testing::ValuesIn(model_tes
                          [](const auto& variant) { return variant.param.name; });
 
 TEST_P(CachedDecoding, EqualsTheWholePrefixAtEveryStep) {
-  Decoding decoding(model_, sources_, {0, 1, 2, 2}, 32);
+  Decoding decoding(model_, sources_, {0, 1, 2, 2});
   for (int32_t t = 0; t < 10; ++t) decoding.step({t % 9, (t * 2 + 1) % 9, (t * 5) % 9, (t * 7 + 3) % 9});
 }
 
 TEST_P(CachedDecoding, GrowsBeyondItsFirstRoom) {
-  Decoding decoding(model_, sources_, {2, 0}, 1);
-  for (int32_t t = 0; t < 9; ++t) decoding.step({t % 9, (t * 4 + 2) % 9});
+  Decoding decoding(model_, sources_, {2, 0, 1, 2, 0, 1, 2, 0});
+  for (int32_t t = 0; t < 9; ++t) {
+    decoding.step({t % 9, (t * 4 + 2) % 9, 3, t / 2, 8 - t, (t * 5) % 9, 0, 1});  // 72 tokens
+  }
+  decoding.reorder({0});
+  for (int32_t t = 0; t < 4; ++t) decoding.step({t});  // and shrinks
 }
 
 TEST_P(CachedDecoding, FollowsSlotsThatMoveLeaveAndComeBack) {
-  Decoding decoding(model_, sources_, {0, 0, 1, 1, 2, 2}, 2);
+  Decoding decoding(model_, sources_, {0, 0, 1, 1, 2, 2});
   decoding.step({1, 2, 3, 4, 5, 6});
   decoding.reorder({1, 1, 2, 3, 5, 4});  // one copied over another, two swapped
   decoding.step({3, 4, 5, 6, 7, 8});
@@ -94,10 +108,24 @@ TEST_P(CachedDecoding, FollowsSlotsThatMoveLeaveAndComeBack) {
   decoding.reorder({1, 2, 4});  // three leave
   decoding.step({2, 4, 6});
   decoding.step({1, 3, 5});
-  decoding.reorder({0, 0, 1, 1, 2, 2});  // room for six is still there
+  decoding.reorder({0, 0, 1, 1, 2, 2});  // back to six
   decoding.step({1, 2, 3, 4, 5, 6});
   decoding.reorder({5, 0});
-  for (int32_t t = 0; t < 6; ++t) decoding.step({t, t + 1});  // and grows with fewer slots than rooms
+  for (int32_t t = 0; t < 6; ++t) decoding.step({t, t + 1});
+}
+
+TEST_P(CachedDecoding, TakesInNewSentencesWhileOthersGoOn) {
+  Decoding decoding(model_, sources_, {0, 0, 2});
+  decoding.step({1, 2, 3});
+  decoding.add({{4, 5, 6, 7}, {1}});
+  decoding.step({4, 5, 6, 7, 8});
+  decoding.reorder({4, 1, 4, 3});  // the third sentence is done
+  decoding.step({2, 3, 4, 5});
+  decoding.add({{3, 3}});
+  for (int32_t t = 0; t < 8; ++t) decoding.step({t % 9, 1, 2, (t * 4 + 2) % 9, 3});
+  decoding.reorder({});
+  decoding.add({{5}, {6, 7}});
+  decoding.step({1, 2});
 }
 
 TEST_P(CachedDecoding, LeavesTheEncoderOutputAloneAndRecordsNothing) {
@@ -106,19 +134,18 @@ TEST_P(CachedDecoding, LeavesTheEncoderOutputAloneAndRecordsNothing) {
   const Tokens source = pack(sources_);
   const Var encoded = model_.encode(source);
   const std::vector<float> before = encoded.value().to_vector<float>();
-  DecoderCache cache = model_.start(encoded, source.layout, {0, 1, 2});
+  DecoderCache cache = model_.start();
+  model_.add(encoded, source.layout, cache);
   EXPECT_FALSE(model_.step({1, 2, 3}, cache).needs_gradient());
   EXPECT_EQ(encoded.value().to_vector<float>(), before);
 }
 
 TEST(DecoderCacheTest, RefusesWhatDoesNotFit) {
   const Transformer model = made_model(model_tests::small_config(), 1);
-  Decoding decoding(model, {{1, 2}}, {0, 0}, 4);
+  Decoding decoding(model, {{1, 2}}, {0, 0});
   EXPECT_THROW(model.step({1}, decoding.cache()), InputError);
-  EXPECT_THROW(decoding.cache().reorder({0, 0, 1}), InputError);
+  EXPECT_THROW(decoding.cache().reorder({0, 2}), InputError);
   EXPECT_THROW(model.step({1, 9}, decoding.cache()), InputError) << "not in the vocabulary";
-  const Tokens source = pack({{1, 2}});
-  EXPECT_THROW(model.start(model.encode(source), source.layout, {0}, 0), InputError);
 }
 
 }  // namespace

@@ -249,10 +249,12 @@ Var attention(const Var& q, const Var& k, const Var& v, AttentionSpec spec, floa
   check_input(spec.heads >= 1 && width % spec.heads == 0, "[attention] width {} is not divisible by {} heads",
               width, spec.heads);
   check_input(k.dim(0) == v.dim(0), "[attention] {} keys but {} values", k.dim(0), v.dim(0));
-  if (spec.queries.rows != q.dim(0) || spec.keys.rows != k.dim(0)) {
-    fail_input("[attention] layouts of {} query and {} key rows do not fit q {} and k {}", spec.queries.rows,
-               spec.keys.rows, to_string(q.shape()), to_string(k.shape()));
+  const int64_t keys = spec.key_rows ? spec.key_rows.size() : k.dim(0);
+  if (spec.queries.rows != q.dim(0) || spec.keys.rows != keys) {
+    fail_input("[attention] layouts of {} query and {} key rows do not fit q {} and {} keys",
+               spec.queries.rows, spec.keys.rows, to_string(q.shape()), keys);
   }
+  if (spec.key_rows) check_ids("attention", "key row", spec.key_rows, k.dim(0));
   check_input(spec.queries.sequences() == spec.keys.sequences(), "[attention] {} query but {} key sequences",
               spec.queries.sequences(), spec.keys.sequences());
   if (spec.causal) {
@@ -269,6 +271,8 @@ Var attention(const Var& q, const Var& k, const Var& v, AttentionSpec spec, floa
   }
   spec.dropout = next_dropout(p);
   const bool record = recording(q, k, v);
+  check_input(!record || !spec.key_rows,
+              "[attention] rows of keys can be named only where no gradient is wanted");
   Tensor out({q.dim(0), width}, q.dtype()), log_sum_exp;
   if (record) log_sum_exp = Tensor({spec.heads, q.dim(0)}, q.dtype());
   if (weights != nullptr) *weights = Tensor({spec.heads, spec.block_elements()}, q.dtype());

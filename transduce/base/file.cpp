@@ -1,6 +1,7 @@
 #include "transduce/base/file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -72,6 +73,12 @@ class LineReader::Input {
     return std::string_view(text_).substr(begin_);
   }
   void take(size_t count) { begin_ += count; }
+
+  bool ready() const {
+    if (finished_ || begin_ < text_.size() || raw_begin_ < raw_end_) return true;
+    pollfd waiting = {descriptor_, POLLIN, 0};
+    return ::poll(&waiting, 1, 0) != 0;
+  }
 
  private:
   // Reads more of the file behind what raw_ holds. False at its end.
@@ -214,10 +221,21 @@ bool LineReader::next(std::string& line) {
   return any && end_line(line);
 }
 
+bool LineReader::ready() const { return input_->ready(); }
+
 bool LineReader::end_line(std::string& line) {
   if (line.ends_with('\r')) line.pop_back();
   ++number_;
   return true;
+}
+
+int64_t count_lines(const std::string& path) {
+  std::error_code ignored;
+  if (path == "-" || !std::filesystem::is_regular_file(path, ignored)) return -1;
+  LineReader reader(path);
+  for (std::string line; reader.next(line);) {
+  }
+  return reader.number();
 }
 
 std::vector<std::string> read_lines(const std::string& path) {

@@ -33,6 +33,10 @@ class LineReader {
   // Errors: InputError for a line above `max_line_bytes`, a broken or truncated gzip file, a failing disk.
   bool next(std::string& line);
 
+  // Whether next() need not wait: the next line, or part of it, or the end is at hand. False where a person
+  // or another program has yet to write it.
+  bool ready() const;
+
   // The number of the line last given, from 1; 0 before the first.
   int64_t number() const { return number_; }
 
@@ -48,6 +52,10 @@ class LineReader {
   size_t max_line_bytes_ = 0;
   int64_t number_ = 0;
 };
+
+// The number of lines of a file, as LineReader counts them; -1 for what can be read only once (standard
+// input, a pipe, a terminal). Errors: as LineReader.
+int64_t count_lines(const std::string& path);
 
 // All lines of a file, as LineReader gives them. Errors: as LineReader.
 std::vector<std::string> read_lines(const std::string& path);

@@ -16,7 +16,7 @@ std::string list_names(const std::vector<std::string>& files) {
 }
 
 // The number of lines of a file, from a reader somewhere within it.
-int64_t count_lines(LineReader& reader) {
+int64_t count_rest(LineReader& reader) {
   std::string line;
   while (reader.next(line)) {
   }
@@ -31,7 +31,7 @@ void read_parallel_files(const std::string& source_file, const std::string& targ
     const bool has_source = sources.next(pair.source), has_target = targets.next(pair.target);
     if (!has_source && !has_target) return;
     if (has_source != has_target) {
-      const int64_t source_lines = count_lines(sources), target_lines = count_lines(targets);
+      const int64_t source_lines = count_rest(sources), target_lines = count_rest(targets);
       fail_input("{} has {} lines but {} has {}; line i of one must belong to line i of the other",
                  sources.name(), source_lines, targets.name(), target_lines);
     }

@@ -2,195 +2,174 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
 
 #include "transduce/base/parallel.h"
-#include "transduce/data/vocabulary.h"
+#include "transduce/data/seq2seq_batch.h"
+#include "transduce/decode/alignment.h"
+#include "transduce/decode/sentence_search.h"
 
 namespace transduce {
 namespace {
 
-// A way to go on: hypothesis `beam` of a sentence followed by `token`.
-struct Candidate {
-  double log_probability;  // of the whole
-  double step;             // of the token alone
-  int32_t beam;
-  int32_t token;
-
-  // Equal scores are told apart by place, so that the order never depends on the batch.
-  bool operator<(const Candidate& other) const {
-    if (log_probability != other.log_probability) return log_probability > other.log_probability;
-    return beam != other.beam ? beam < other.beam : token < other.token;
-  }
-};
-
-// A sentence on its way: hypothesis k lies in slot first_slot + k of the cache.
-struct Sentence {
-  int64_t index = 0;       // in the batch
-  int64_t max_length = 0;  // tokens before the end symbol
-  std::vector<Hypothesis> alive;
-  std::vector<Hypothesis> ended;
-};
-
-double ranked(double log_probability, size_t length, double penalty) {
-  return log_probability / std::pow((5.0 + static_cast<double>(length)) / 6.0, penalty);
-}
-
-// Adds the `wanted` best continuations of one hypothesis, scores in `logits` (V), to the list. Rows of the
-// output layer beyond the vocabulary take part in the softmax, as in training, but are no candidates.
-void add_candidates(std::span<const float> logits, int64_t vocabulary, double so_far, int32_t beam,
-                    bool must_end, size_t wanted, std::vector<Candidate>& list) {
-  const float top = *std::max_element(logits.begin(), logits.end());
-  double sum = 0.0;
-  for (size_t v = 0; v < logits.size(); ++v) sum += static_cast<double>(std::exp(logits[v] - top));
-  const double normaliser = static_cast<double>(top) + std::log(sum);
-  if (!std::isfinite(normaliser))
-    fail_run("the model's scores are not finite numbers: its parameters are damaged");
-  const auto candidate = [&](int32_t token) {
-    const double step = static_cast<double>(logits[static_cast<size_t>(token)]) - normaliser;
-    return Candidate{so_far + step, step, beam, token};
-  };
-  if (must_end) {
-    list.push_back(candidate(Vocabulary::end));
-    return;
-  }
-  // `list` is kept as a heap whose front is the worst of the best.
-  for (int32_t v = 0; v < static_cast<int32_t>(vocabulary); ++v) {
-    if (v == Vocabulary::pad || v == Vocabulary::start) continue;
-    const Candidate next = candidate(v);
-    if (list.size() < wanted) {
-      list.push_back(next);
-      std::push_heap(list.begin(), list.end());
-    } else if (next < list.front()) {
-      std::pop_heap(list.begin(), list.end());
-      list.back() = next;
-      std::push_heap(list.begin(), list.end());
-    }
+void check_tokens(const std::vector<int32_t>& tokens, const char* what, int64_t vocabulary) {
+  for (const int32_t token : tokens) {
+    check_input(token > Vocabulary::end && token < vocabulary,
+                "{} token {} is not one that can be generated: give ids from {} to {}", what, token,
+                Vocabulary::end + 1, vocabulary - 1);
   }
 }
 
-Hypothesis extended(const Hypothesis& from, const Candidate& by, double penalty) {
-  Hypothesis next = from;
-  next.token_log_probability.push_back(by.step);
-  next.log_probability = by.log_probability;
-  if (by.token != Vocabulary::end) next.tokens.push_back(by.token);
-  next.score = ranked(next.log_probability, next.token_log_probability.size(), penalty);
-  return next;
-}
-
-// One step for one sentence: what lives on, and in `from` the slot that each continues.
-void advance(Sentence& sentence, const Tensor& logits, int64_t first_slot, const SearchOptions& options,
-             std::vector<int32_t>& from) {
-  const auto beam = static_cast<size_t>(options.beam);
-  std::vector<Candidate> candidates;
-  for (size_t k = 0; k < sentence.alive.size(); ++k) {
-    const Hypothesis& hypothesis = sentence.alive[k];
-    const bool must_end = static_cast<int64_t>(hypothesis.tokens.size()) >= sentence.max_length;
-    const std::span<const float> row(logits.row<float>(first_slot + static_cast<int64_t>(k)),
-                                     static_cast<size_t>(logits.dim(1)));
-    add_candidates(row, options.vocabulary, hypothesis.log_probability, static_cast<int32_t>(k), must_end,
-                   2 * beam, candidates);
+int64_t length_limit(const SearchOptions& options, int64_t source_length) {
+  if (options.max_length == 0 && options.max_length_factor == 0.0) return 2 * source_length + 50;
+  int64_t limit = options.max_length > 0 ? options.max_length : INT64_MAX;
+  if (options.max_length_factor > 0.0) {
+    const double most = options.max_length_factor * static_cast<double>(source_length) + 50.0;
+    limit = std::min(limit, static_cast<int64_t>(most));
   }
-  std::sort(candidates.begin(), candidates.end());
-  std::vector<Hypothesis> alive;
-  for (size_t rank = 0; rank < candidates.size() && alive.size() < beam; ++rank) {
-    const Candidate& candidate = candidates[rank];
-    const Hypothesis& parent = sentence.alive[static_cast<size_t>(candidate.beam)];
-    if (candidate.token != Vocabulary::end) {
-      alive.push_back(extended(parent, candidate, options.length_penalty));
-      from.push_back(static_cast<int32_t>(first_slot) + candidate.beam);
-    } else if (rank < beam && sentence.ended.size() < beam) {
-      sentence.ended.push_back(extended(parent, candidate, options.length_penalty));
-    }
-  }
-  sentence.alive = std::move(alive);
-  if (sentence.ended.size() >= beam) {
-    sentence.alive.clear();
-    from.clear();
-  }
-}
-
-int64_t length_limit(const TransformerConfig& config, int64_t source_length, int64_t wanted) {
-  const int64_t limit = wanted > 0 ? wanted : 2 * source_length + 50;
-  // The start symbol takes a position too.
-  return config.positions == PositionKind::learned ? std::min(limit, config.max_positions - 1) : limit;
-}
-
-std::vector<Hypothesis> best_of(Sentence& sentence, int64_t n_best) {
-  std::stable_sort(sentence.ended.begin(), sentence.ended.end(),
-                   [](const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; });
-  sentence.ended.resize(std::min(sentence.ended.size(), static_cast<size_t>(n_best)));
-  return std::move(sentence.ended);
+  return limit;
 }
 
 }  // namespace
 
-void SearchOptions::validate() const {
-  check_input(beam >= 1 && beam <= 1000, "beam {} is out of range: give 1 to 1000", beam);
-  check_input(n_best >= 1 && n_best <= beam, "n-best {} is out of range: give 1 to the beam {}", n_best,
-              beam);
-  check_input(length_penalty >= -10.0 && length_penalty <= 10.0,
-              "length penalty {} is out of range: give -10 to 10", length_penalty);
-  check_input(max_length >= 0 && max_length <= 1000000, "max length {} is out of range: give 1 to 1000000",
-              max_length);
+LengthNormalization parse_length_normalization(const std::string& name) {
+  if (name == "gnmt") return LengthNormalization::gnmt;
+  if (name == "average") return LengthNormalization::average;
+  fail_input("unknown length normalization '{}': choose gnmt or average", name);
 }
 
-std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const Tokens& source,
-                                                 const SearchOptions& requested) {
-  requested.validate();
-  SearchOptions options = requested;
-  const int64_t rows = model.config().target_vocabulary;
-  options.vocabulary = options.vocabulary > 0 ? std::min(options.vocabulary, rows) : rows;
-  check_input(options.vocabulary > Vocabulary::end,
+double Ranking::normalised(double log_probability, size_t length) const {
+  const auto tokens = static_cast<double>(length);
+  const double base = normalization == LengthNormalization::gnmt ? (5.0 + tokens) / 6.0 : tokens;
+  return log_probability / std::pow(base, length_penalty);
+}
+
+void SearchOptions::validate() const {
+  const auto check = [](const char* name, auto value, auto low, auto high) {
+    check_input(value >= low && value <= high, "{} {} is out of range: give {} to {}", name, value, low,
+                high);
+  };
+  check("beam", beam, 1, 1000);
+  check_input(n_best >= 1 && (n_best <= beam || (sampling && n_best <= 1000)),
+              "n-best {} is out of range: give 1 to {}", n_best,
+              sampling ? "1000" : fmt::format("the beam {}", beam));
+  check("length penalty", ranking.length_penalty, -10.0, 10.0);
+  check("coverage penalty", ranking.coverage_penalty, 0.0, 100.0);
+  check("min length", min_length, 0, 1000000);
+  check("max length", max_length, 0, 1000000);
+  check("max length factor", max_length_factor, 0.0, 1000.0);
+  check("no-repeat n-gram", no_repeat_ngram, 0, 1000);
+  check("repetition penalty", repetition_penalty, 0.01, 100.0);
+  check("diversity", diversity, 0.0, 1000.0);
+  check_input(groups >= 1 && beam % groups == 0,
+              "a beam of {} cannot be shared by {} groups of one size: give a divisor of the beam", beam,
+              groups);
+  check_input(forced.size() <= 64, "{} phrases are forced; at most 64 can be", forced.size());
+  for (const auto& phrase : forced) check_input(!phrase.empty(), "a forced phrase holds no token");
+  if (!sampling) return;
+  check_input(beam == 1 && groups == 1,
+              "sampling takes the place of the beam: leave beam {} and groups {} at 1", beam, groups);
+  check_input(forced.empty(), "phrases can be forced in beam search only, not while sampling");
+  check("temperature", sampling->temperature, 0.001, 1000.0);
+  check_input(sampling->top_k >= 0, "top-k {} is out of range: give 1 or more, or 0 for all tokens",
+              sampling->top_k);
+  check_input(sampling->top_p > 0.0 && sampling->top_p <= 1.0,
+              "top-p {} is out of range: give a probability above 0, at most 1", sampling->top_p);
+}
+
+Search::Search(std::vector<const Transformer*> models, const SearchOptions& options)
+    : options_(options), ensemble_(std::move(models)) {
+  options_.validate();
+  const int64_t rows = ensemble_.config().target_vocabulary;
+  options_.vocabulary = options_.vocabulary > 0 ? std::min(options_.vocabulary, rows) : rows;
+  check_input(options_.vocabulary > Vocabulary::end,
               "a target vocabulary of {} has no end symbol, which is id {}: search would never end",
-              options.vocabulary, Vocabulary::end);
-  options.beam = std::min(options.beam, options.vocabulary);
+              options_.vocabulary, Vocabulary::end);
+  check_tokens(options_.forbidden, "forbidden", options_.vocabulary);
+  for (const auto& phrase : options_.forced) check_tokens(phrase, "forced", options_.vocabulary);
+  if (options_.groups == 1) options_.beam = std::min(options_.beam, options_.vocabulary);
+}
+
+Search::~Search() = default;
+
+void Search::add(std::vector<SearchRequest> requests) {
+  if (requests.empty()) return;
   const NoGradient inference;
-
-  std::vector<Sentence> sentences(static_cast<size_t>(source.layout.sequences()));
-  std::vector<int32_t> slot_sentence, ids;
-  for (size_t b = 0; b < sentences.size(); ++b) {
-    sentences[b].index = static_cast<int64_t>(b);
-    sentences[b].max_length = length_limit(model.config(), source.layout.length[b], options.max_length);
-    sentences[b].alive.resize(1);
-    slot_sentence.insert(slot_sentence.end(), static_cast<size_t>(options.beam), static_cast<int32_t>(b));
+  std::vector<std::vector<int32_t>> sources;
+  for (const SearchRequest& request : requests) sources.push_back(request.source);
+  const Tokens source = make_source_batch(sources);
+  const int64_t positions = ensemble_.max_positions();
+  std::vector<int32_t> from;
+  for (const auto& sentence : sentences_) {
+    for (int64_t k = 0; k < sentence->slots(); ++k) from.push_back(static_cast<int32_t>(from.size()));
   }
-  DecoderCache cache = model.start(model.encode(source), source.layout, slot_sentence);
-  // Every sentence begins with one hypothesis; the room for the others is filled at the first step.
-  std::vector<int32_t> first;
-  for (size_t b = 0; b < sentences.size(); ++b)
-    first.push_back(static_cast<int32_t>(b) * static_cast<int32_t>(options.beam));
-  cache.reorder(first);
-  ids.assign(sentences.size(), Vocabulary::start);
+  const auto known = static_cast<int32_t>(from.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    SearchRequest& request = requests[i];
+    check_tokens(request.prefix, "prefix", options_.vocabulary);
+    int64_t limit = length_limit(options_, source.layout.length[i]);
+    if (positions > 0) {
+      // The start symbol takes a position too.
+      const int64_t left = positions - 1 - static_cast<int64_t>(request.prefix.size());
+      check_input(left >= 0, "a prefix of {} tokens does not fit the model's {} positions",
+                  request.prefix.size(), positions);
+      limit = std::min(limit, left);
+    }
+    sentences_.push_back(std::make_unique<SentenceSearch>(std::move(request), limit, options_));
+    for (int64_t k = 0; k < sentences_.back()->slots(); ++k) from.push_back(known + static_cast<int32_t>(i));
+  }
+  ensemble_.add(source);
+  ensemble_.reorder(from);
+}
 
-  std::vector<std::vector<Hypothesis>> results(sentences.size());
-  while (!sentences.empty()) {
-    const Tensor logits = model.logits(model.step(ids, cache)).value();  // (slots, V)
-    std::vector<int64_t> first_slot;
-    int64_t slots = 0;
-    for (const Sentence& sentence : sentences) {
-      first_slot.push_back(slots);
-      slots += static_cast<int64_t>(sentence.alive.size());
+int64_t Search::size() const { return static_cast<int64_t>(sentences_.size()); }
+
+std::vector<Search::Result> Search::step() {
+  const NoGradient inference;
+  std::vector<int32_t> ids;
+  std::vector<int64_t> first_row;
+  for (const auto& sentence : sentences_) {
+    first_row.push_back(static_cast<int64_t>(ids.size()));
+    sentence->add_last_tokens(ids);
+  }
+  if (ids.empty()) return {};
+  const Tensor scores = ensemble_.step(ids);  // (slots, V)
+  parallel_each(size(), [&](int64_t i) {
+    const auto b = static_cast<size_t>(i);
+    sentences_[b]->advance(scores, first_row[b]);
+  });
+  std::vector<Result> results;
+  std::vector<int32_t> from;
+  size_t going_on = 0;
+  for (size_t b = 0; b < sentences_.size(); ++b) {
+    SentenceSearch& sentence = *sentences_[b];
+    if (!sentence.done()) {
+      for (const int32_t slot : sentence.from()) from.push_back(static_cast<int32_t>(first_row[b]) + slot);
+      sentences_[going_on++] = std::move(sentences_[b]);
+      continue;
     }
-    std::vector<std::vector<int32_t>> from(sentences.size());
-    parallel_each(static_cast<int64_t>(sentences.size()), [&](int64_t i) {
-      const auto b = static_cast<size_t>(i);
-      advance(sentences[b], logits, first_slot[b], options, from[b]);
-    });
-    std::vector<Sentence> going_on;
-    std::vector<int32_t> order;
-    ids.clear();
-    for (size_t b = 0; b < sentences.size(); ++b) {
-      if (sentences[b].alive.empty()) {
-        results[static_cast<size_t>(sentences[b].index)] = best_of(sentences[b], options.n_best);
-        continue;
+    if (options_.ranking.coverage_penalty > 0.0) {
+      for (Hypothesis* hypothesis : sentence.ended()) {
+        const double penalty = coverage(ensemble_.models(), sentence.request().source, hypothesis->tokens);
+        hypothesis->score += options_.ranking.coverage_penalty * penalty;
       }
-      for (const Hypothesis& hypothesis : sentences[b].alive) ids.push_back(hypothesis.tokens.back());
-      order.insert(order.end(), from[b].begin(), from[b].end());
-      going_on.push_back(std::move(sentences[b]));
     }
-    sentences = std::move(going_on);
-    if (!sentences.empty()) cache.reorder(order);
+    results.push_back({sentence.request().number, sentence.best()});
+  }
+  sentences_.resize(going_on);
+  ensemble_.reorder(from);
+  return results;
+}
+
+std::vector<std::vector<Hypothesis>> search_all(const Transformer& model,
+                                                const std::vector<std::vector<int32_t>>& sources,
+                                                const SearchOptions& options) {
+  Search search({&model}, options);
+  std::vector<SearchRequest> requests;
+  for (const auto& source : sources) requests.push_back({source, {}, requests.size()});
+  search.add(std::move(requests));
+  std::vector<std::vector<Hypothesis>> results(sources.size());
+  while (search.size() > 0) {
+    for (Search::Result& result : search.step()) results[result.number] = std::move(result.hypotheses);
   }
   return results;
 }

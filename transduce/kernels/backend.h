@@ -40,7 +40,10 @@ struct NormSpec {
 // Who may see whom in an attention call.
 struct AttentionSpec {
   Layout queries;  // B sequences in the N query rows
-  Layout keys;     // B sequences in the M key rows
+  Layout keys;     // B sequences in the M key rows; with `key_rows` among its entries
+  // (sum of S_b) int32, forward only: entry i names the row of k and v that holds key i. Sequences may share
+  // rows, as the hypotheses of a beam share what they have in common. Empty: key i lies in row i.
+  Tensor key_rows;
   int64_t heads = 1;
   // Query t of a sequence with T queries and S keys sees keys 0 .. S - T + t: the last query sees all.
   bool causal = false;

@@ -14,12 +14,14 @@ namespace transduce::reference {
 struct QueryRow {
   int64_t head = 0;
   int64_t query = 0;      // row of q and out
-  int64_t first_key = 0;  // row of k and v that holds key 0
-  int64_t keys = 0;       // S
+  int64_t first_key = 0;  // row of k and v that holds key 0, or its entry in key_rows
+  const int32_t* key_rows = nullptr;
+  int64_t keys = 0;  // S
   int64_t causal_keys = 0;
   int64_t position = 0;  // of key 0 in the blocks as laid out in `visible`
   const uint8_t* visible = nullptr;
 
+  int64_t key(int64_t s) const { return key_rows == nullptr ? first_key + s : key_rows[first_key + s]; }
   bool sees(int64_t s) const { return s < causal_keys && (visible == nullptr || visible[position + s] != 0); }
 };
 
@@ -35,6 +37,7 @@ void for_each_query(const AttentionSpec& spec, Body&& body) {
         row.head = h;
         row.query = spec.queries.begin[b] + t;
         row.first_key = spec.keys.begin[b];
+        row.key_rows = spec.key_rows.empty() ? nullptr : spec.key_rows.data<int32_t>();
         row.keys = keys;
         row.causal_keys = spec.causal ? keys - queries + t + 1 : keys;
         row.position = position;
@@ -54,7 +57,7 @@ void attention_scores(Matrix<const T> q, Matrix<const T> k, const QueryRow& row,
   for (int64_t s = 0; s < row.keys; ++s) {
     if (!row.sees(s)) continue;
     T dot = T(0);
-    for (int64_t d = 0; d < head_size; ++d) dot += q[row.query][from + d] * k[row.first_key + s][from + d];
+    for (int64_t d = 0; d < head_size; ++d) dot += q[row.query][from + d] * k[row.key(s)][from + d];
     score[s] = dot * T(1 / std::sqrt(static_cast<double>(head_size)));
   }
 }
@@ -97,7 +100,7 @@ void attention(Matrix<const T> q, Matrix<const T> k, Matrix<const T> v, const At
       if (!row.sees(s)) continue;
       const int64_t element = row.head * block_elements + row.position + s;
       const T weight = probability * dropout_factor<T>(spec.dropout, element);
-      const T* head_v = v[row.first_key + s] + row.head * head_size;
+      const T* head_v = v[row.key(s)] + row.head * head_size;
       for (int64_t d = 0; d < head_size; ++d) head_out[d] += weight * head_v[d];
     }
   });
@@ -122,7 +125,7 @@ void attention_backward(Matrix<const T> dout, Matrix<const T> q, Matrix<const T>
     for (int64_t d = 0; d < head_size; ++d) expected_dp += dout[i][from + d] * out[i][from + d];
     for (int64_t s = 0; s < row.keys; ++s) {
       if (!row.sees(s)) continue;
-      const int64_t j = row.first_key + s;
+      const int64_t j = row.key(s);
       const T probability = std::exp(score[s] - log_sum_exp[row.head][i]);
       const T mask = dropout_factor<T>(spec.dropout, row.head * block_elements + row.position + s);
       T dp = T(0);

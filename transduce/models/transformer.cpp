@@ -123,97 +123,46 @@ ops::CrossEntropy Transformer::loss(const Var& decoded, const Tensor& expected, 
   return ops::linear_cross_entropy(decoded, output_weight_, output_bias_, expected, smoothing);
 }
 
-DecoderCache Transformer::start(const Var& encoded, const Layout& source, std::vector<int32_t> sentence,
-                                int64_t capacity) const {
-  check_input(capacity >= 1, "[start] a decoder cache needs room for at least one token, got {}", capacity);
+DecoderCache Transformer::start() const {
   DecoderCache cache;
-  cache.rooms_ = static_cast<int64_t>(sentence.size());
-  cache.capacity_ = capacity;
-  cache.lengths_.assign(sentence.size(), 0);
-  cache.sentence_ = std::move(sentence);
-  cache.memory_layout_ = source;
-  const Shape shape{cache.rooms_ * capacity, 2 * config_.width};
-  for (const DecoderLayer& layer : decoder_) {
-    cache.layers_.push_back(
-        {{Tensor(shape, encoded.dtype()), capacity}, Tensor(shape, encoded.dtype()), layer.project(encoded)});
-  }
+  cache.layers_.resize(decoder_.size());
   return cache;
 }
 
+void Transformer::add(const Var& encoded, const Layout& source, DecoderCache& cache) const {
+  std::vector<Tensor> memory;
+  for (const DecoderLayer& layer : decoder_) memory.push_back(layer.project(encoded).value());
+  cache.add(source, memory);
+}
+
 Var Transformer::step(const std::vector<int32_t>& ids, DecoderCache& cache) const {
-  const auto slots = static_cast<size_t>(cache.slots());
-  check_input(ids.size() == slots, "[step] {} tokens for {} slots", ids.size(), slots);
-  Tokens tokens;
-  tokens.ids = Tensor::of<int32_t>({cache.slots()}, ids);
-  tokens.positions = Tensor::of<int32_t>({cache.slots()}, cache.lengths_);
-  tokens.layout = Layout::packed(std::vector<int32_t>(slots, 1));
-
-  const auto fullest = std::max_element(cache.lengths_.begin(), cache.lengths_.end());
-  if (fullest != cache.lengths_.end() && *fullest >= cache.capacity_) cache.grow();
-
-  std::vector<int32_t> begin(slots), seen(slots), memory_begin(slots), memory_length(slots);
-  for (size_t s = 0; s < slots; ++s) {
-    begin[s] = static_cast<int32_t>(static_cast<int64_t>(s) * cache.capacity_);
-    seen[s] = cache.lengths_[s] + 1;
-    const auto sentence = static_cast<size_t>(cache.sentence_[s]);
-    memory_begin[s] = cache.memory_layout_.begin[sentence];
-    memory_length[s] = cache.memory_layout_.length[sentence];
+  const int64_t slots = cache.slots();
+  check_input(static_cast<int64_t>(ids.size()) == slots, "[step] {} tokens for {} slots", ids.size(), slots);
+  std::vector<int32_t> positions, seen, rows, memory_begin, memory_length;
+  for (int64_t s = 0; s < slots; ++s) positions.push_back(static_cast<int32_t>(cache.length(s)));
+  cache.extend();
+  for (const DecoderCache::Sequence& sequence : cache.sequences_) {
+    seen.push_back(static_cast<int32_t>(sequence.rows.size()));
+    rows.insert(rows.end(), sequence.rows.begin(), sequence.rows.end());
+    const auto source = static_cast<size_t>(sequence.source);
+    memory_begin.push_back(cache.sources_.begin[source]);
+    memory_length.push_back(cache.sources_.length[source]);
   }
+  const Tokens tokens{Tensor::of<int32_t>({slots}, ids), Tensor::of<int32_t>({slots}, positions),
+                      Layout::packed(std::vector<int32_t>(ids.size(), 1))};
   DecoderContext context;
   context.self.queries = context.cross.queries = tokens.layout;
-  context.self.keys = Layout::placed(begin, seen, cache.rooms_ * cache.capacity_);
+  context.self.keys = Layout::packed(seen);
+  context.self.key_rows = Tensor::of<int32_t>({static_cast<int64_t>(rows.size())}, rows);
   context.self.causal = true;
-  context.cross.keys = Layout::placed(memory_begin, memory_length, cache.memory_layout_.rows);
+  context.cross.keys = Layout::placed(memory_begin, memory_length, cache.sources_.rows);
 
   Var x = embeddings_[1](tokens);  // (slots, C)
   for (size_t i = 0; i < decoder_.size(); ++i) {
-    context.self.cache = &cache.layers_[i].self;
-    x = decoder_[i](x, cache.layers_[i].memory, context);
+    context.self.cache = cache.layers_[i].tokens;
+    x = decoder_[i](x, Var(cache.layers_[i].memory), context);
   }
-  cache.lengths_ = seen;
   return final_norms_.empty() ? x : final_norms_[1](x);
-}
-
-void DecoderCache::reorder(const std::vector<int32_t>& from) {
-  check_input(static_cast<int64_t>(from.size()) <= rooms_,
-              "[reorder] {} slots, but the cache has room for {}", from.size(), rooms_);
-  bool in_place = true;  // nobody moves: greedy search most of the time
-  for (size_t s = 0; s < from.size(); ++s) in_place = in_place && from[s] == static_cast<int32_t>(s);
-  if (in_place) {
-    lengths_.resize(from.size());
-    sentence_.resize(from.size());
-    return;
-  }
-  for (LayerCache& layer : layers_) {
-    for (size_t s = 0; s < from.size(); ++s) {
-      const int64_t to = static_cast<int64_t>(s) * capacity_, old = int64_t{from[s]} * capacity_;
-      const int64_t length = lengths_.at(static_cast<size_t>(from[s]));
-      layer.spare.rows(to, to + length).copy_from(layer.self.rows.rows(old, old + length));
-    }
-    std::swap(layer.spare, layer.self.rows);
-  }
-  std::vector<int32_t> lengths, sentence;
-  for (const int32_t slot : from) {
-    lengths.push_back(lengths_[static_cast<size_t>(slot)]);
-    sentence.push_back(sentence_[static_cast<size_t>(slot)]);
-  }
-  lengths_ = std::move(lengths);
-  sentence_ = std::move(sentence);
-}
-
-void DecoderCache::grow() {
-  const int64_t capacity = 2 * capacity_;
-  for (LayerCache& layer : layers_) {
-    const Shape shape{rooms_ * capacity, layer.self.rows.dim(1)};
-    Tensor larger(shape, layer.self.rows.dtype());
-    for (size_t s = 0; s < lengths_.size(); ++s) {
-      const int64_t to = static_cast<int64_t>(s) * capacity, old = static_cast<int64_t>(s) * capacity_;
-      larger.rows(to, to + lengths_[s]).copy_from(layer.self.rows.rows(old, old + lengths_[s]));
-    }
-    layer.self = {std::move(larger), capacity};
-    layer.spare = Tensor(shape, layer.self.rows.dtype());
-  }
-  capacity_ = capacity;
 }
 
 }  // namespace transduce

@@ -59,33 +59,39 @@ struct AttentionWeights {
   std::vector<Tensor> cross;
 };
 
-// The state of decoding token by token, for several sequences ("slots") at once. Room for the keys and values
-// is taken up front and doubles when a sequence outgrows it.
+// The state of decoding token by token, for several sequences ("slots") at once. Each token's keys and values
+// are kept once, however many slots continue it: a beam's hypotheses share what they have in common, and
+// moving a hypothesis moves a list of row numbers. Memory follows the number of tokens in use.
 class DecoderCache {
  public:
-  // Makes slot s continue as slot from[s] did, for all s at once: beams that moved, or, with fewer entries,
-  // finished sequences that leave. Errors: InputError on more slots than the cache was started with.
+  // Makes slot s continue as slot from[s] did, for all s at once: beams that moved or multiplied, or, with
+  // fewer entries, finished sequences that leave. Errors: InputError on a slot that is not there.
   void reorder(const std::vector<int32_t>& from);
 
-  int64_t slots() const { return static_cast<int64_t>(lengths_.size()); }
-  // Tokens decoded so far in each slot.
-  const std::vector<int32_t>& lengths() const { return lengths_; }
+  int64_t slots() const { return static_cast<int64_t>(sequences_.size()); }
+  // Tokens decoded so far in a slot.
+  int64_t length(int64_t slot) const { return static_cast<int64_t>(sequences_.at(slot).rows.size()); }
 
  private:
   friend class Transformer;
-  struct LayerCache {
-    KeyValueCache self;  // (rooms * capacity, 2C)
-    Tensor spare;        // the same shape: where reorder() writes
-    Var memory;          // (M, 2C): keys and values of the encoder's output
+  struct Sequence {
+    int32_t source = 0;         // the sequence of `sources_` that the slot translates
+    std::vector<int32_t> rows;  // of `tokens` in every layer, one a token decoded so far
   };
-  void grow();
+  struct LayerCache {
+    Tensor tokens;  // (R, 2C): keys and values of decoded tokens
+    Tensor memory;  // (M, 2C): keys and values of the encoder's output
+  };
+  // Sources that no slot translates any more leave; (M, 2C) for every layer of new ones are put behind.
+  void add(const Layout& source, const std::vector<Tensor>& memory);
+  // Gives every slot a row for one more token.
+  void extend();
+  void collect_rows();
 
-  int64_t rooms_ = 0;  // slots there is room for
-  int64_t capacity_ = 0;
   std::vector<LayerCache> layers_;
-  std::vector<int32_t> lengths_;   // (slots)
-  std::vector<int32_t> sentence_;  // (slots) the source sentence that a slot translates
-  Layout memory_layout_;           // rows of each source sentence
+  std::vector<Sequence> sequences_;  // one a slot
+  std::vector<int32_t> free_rows_;   // of `tokens`
+  Layout sources_;                   // rows of each source in `memory`
 };
 
 class Transformer {
@@ -114,10 +120,12 @@ class Transformer {
   // The loss of the next tokens `expected` (N) int32, without (N, V) logits in memory.
   ops::CrossEntropy loss(const Var& decoded, const Tensor& expected, double smoothing) const;
 
-  // Decoding step by step: slot s translates sentence sentence[s] of `source`; room for `capacity` tokens at
-  // first.
-  DecoderCache start(const Var& encoded, const Layout& source, std::vector<int32_t> sentence,
-                     int64_t capacity = 32) const;
+  // Decoding step by step, with no sequence yet.
+  DecoderCache start() const;
+
+  // Takes source sentences in, given the encoder's output (M, C): one new slot for each, behind those there
+  // are.
+  void add(const Var& encoded, const Layout& source, DecoderCache& cache) const;
 
   // Feeds one token to each slot, ids (slots) -> (slots, C), the same as the last rows of decode() on all
   // tokens so far.

@@ -10,6 +10,7 @@ AttentionSpec spec_of(const AttentionContext& context, int64_t heads) {
   AttentionSpec spec;
   spec.queries = context.queries;
   spec.keys = context.keys;
+  spec.key_rows = context.key_rows;
   spec.heads = heads;
   spec.causal = context.causal;
   spec.visible = context.visible;
@@ -26,13 +27,15 @@ Var attend(const Var& q, const Var& k, const Var& v, const AttentionContext& con
   return out;
 }
 
-// Writes the new tokens' keys and values (N, 2C) at the ends of their sequences in the cache.
-void append(const KeyValueCache& cache, const Tensor& key_value, const AttentionContext& context) {
+// Writes the new tokens' keys and values (N, 2C) to their rows of the cache.
+void remember(const Tensor& key_value, const AttentionContext& context) {
+  const int32_t* const rows = context.key_rows.data<int32_t>();
   for (size_t b = 0; b < context.queries.length.size(); ++b) {
-    const int64_t count = context.queries.length[b];
-    const int64_t to = int64_t{context.keys.begin[b]} + context.keys.length[b] - count;
-    const int64_t from = context.queries.begin[b];
-    cache.rows.rows(to, to + count).copy_from(key_value.rows(from, from + count));
+    const int64_t count = context.queries.length[b], from = context.queries.begin[b];
+    const int32_t* const to = rows + context.keys.begin[b] + context.keys.length[b] - count;
+    for (int64_t t = 0; t < count; ++t) {
+      context.cache.rows(to[t], to[t] + 1).copy_from(key_value.rows(from + t, from + t + 1));
+    }
   }
 }
 
@@ -48,11 +51,11 @@ Var SelfAttention::operator()(const Var& x, const AttentionContext& context) con
   const int64_t c = options_.width;
   const Var qkv = query_key_value_(x);  // (N, 3C)
   const Var q = qkv.columns(0, c);
-  if (context.cache == nullptr) {
+  if (context.cache.empty()) {
     return output_(attend(q, qkv.columns(c, 2 * c), qkv.columns(2 * c, 3 * c), context, options_));
   }
-  append(*context.cache, qkv.value().columns(c, 3 * c), context);
-  const Var seen(context.cache->rows);  // (slots * capacity, 2C)
+  remember(qkv.value().columns(c, 3 * c), context);
+  const Var seen(context.cache);  // (R, 2C)
   return output_(attend(q, seen.columns(0, c), seen.columns(c, 2 * c), context, options_));
 }
 

@@ -6,21 +6,16 @@
 
 namespace transduce {
 
-// Keys and values of tokens seen so far, for decoding step by step: room for `capacity` tokens in each of
-// `slots` sequences. Slot s owns rows s * capacity to (s + 1) * capacity - 1; keys are the first C columns,
-// values the rest.
-struct KeyValueCache {
-  Tensor rows;  // (slots * capacity, 2C)
-  int64_t capacity = 0;
-};
-
 // Who attends to whom in a call, and what else is asked of it.
 struct AttentionContext {
   Layout queries;
-  Layout keys;                     // with a cache: rows of the cache, the new tokens' included
-  bool causal = false;             // query t of T sees keys 0 .. S - T + t
-  Tensor visible;                  // optional, for study: see AttentionSpec::visible
-  KeyValueCache* cache = nullptr;  // self-attention: new keys and values go here and are read from here
+  Layout keys;
+  bool causal = false;  // query t of T sees keys 0 .. S - T + t
+  Tensor visible;       // optional, for study: see AttentionSpec::visible
+  // Self-attention token by token: keys and values (R, 2C) of tokens seen before, keys first. Those of the
+  // new tokens are written there too: `key_rows` names the rows of each sequence's tokens, the new ones last.
+  Tensor cache;
+  Tensor key_rows;                         // (sum of S_b) int32
   std::vector<Tensor>* weights = nullptr;  // where not null, each call appends its probabilities (H, P)
 };
 

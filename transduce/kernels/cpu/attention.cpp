@@ -20,13 +20,14 @@ struct AttentionForward {
   Matrix<const float> q;  // (T, D)
   Matrix<const float> k;  // (S, D)
   Matrix<const float> v;  // (S, D)
+  const int32_t* rows;    // (S) the row of k and v of each key, or null: they lie in order
   Matrix<float> out;      // (T, D)
   float* log_sum_exp;     // (T), or null
   float* weights;         // (T, S), or null
 
   void prefetch(const AttentionHead& a) const {
     for (const Matrix<const float>& m : {q, Matrix<const float>(out)}) cpu::prefetch(m, a.T, a.D);
-    for (const Matrix<const float>& m : {k, v}) cpu::prefetch(m, a.S, a.D);
+    for (const Matrix<const float>& m : {k, v}) cpu::prefetch(m, rows == nullptr ? a.S : 0, a.D);
   }
 };
 
@@ -79,7 +80,16 @@ HWY_INLINE void softmax(const AttentionHead& a, int64_t t, int64_t rows, int64_t
   }
 }
 
+// to (S, D) = the rows of `from` that `rows` names.
+HWY_INLINE void gather(int64_t S, int64_t D, Matrix<const float> from, const int32_t* rows,
+                       Matrix<float> to) {
+  for (int64_t s = 0; s < S; ++s) copy(1, D, {from.row(rows[s]), D}, false, {to.row(s), D});
+}
+
+void AttendGathered(const AttentionHead& a, AttentionForward m);
+
 void Attend(const AttentionHead& a, const AttentionForward& m) {
+  if (m.rows != nullptr) return AttendGathered(a, m);
   constexpr int64_t kFew = 3;  // query rows for which copies are not worth while
   const int64_t stride = round_up(a.S), block = block_rows(a);
   const int64_t head_stride = round_up(a.D);
@@ -125,6 +135,20 @@ void Attend(const AttentionHead& a, const AttentionForward& m) {
   }
 }
 
+// The same for keys and values that lie here and there: brings them together first.
+void AttendGathered(const AttentionHead& a, AttentionForward m) {
+  static thread_local Scratch scratch;
+  const int64_t stride = round_up(a.D);
+  Rooms rooms(scratch.floats(2 * a.S * stride));
+  const Matrix<float> k = rooms.take(a.S, stride), v = rooms.take(a.S, stride);
+  gather(a.S, a.D, m.k, m.rows, k);
+  gather(a.S, a.D, m.v, m.rows, v);
+  m.k = k;
+  m.v = v;
+  m.rows = nullptr;
+  Attend(a, m);
+}
+
 }  // namespace
 }  // namespace transduce::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -143,11 +167,13 @@ void CpuBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, co
   const cpu::AttentionCall call(spec, q.dim(1));
   const int64_t N = q.dim(0), D = call.D();
   const auto matrices = [&](int64_t b, int64_t h) {
-    const int64_t query = call.query_row(b), key = call.key_row(b);
+    const int32_t* const rows = call.key_rows(b);
+    const int64_t query = call.query_row(b), key = rows == nullptr ? call.key_row(b) : 0;
     return cpu::AttentionForward{
         .q = head_of(q, query, h, D),
         .k = head_of(k, key, h, D),
         .v = head_of(v, key, h, D),
+        .rows = rows,
         .out = head_of(out, query, h, D),
         .log_sum_exp = log_sum_exp ? log_sum_exp.data<float>() + h * N + query : nullptr,
         .weights = weights ? weights.data<float>() + h * call.elements() + call.offset(b) : nullptr};

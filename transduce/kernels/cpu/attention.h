@@ -45,6 +45,10 @@ class AttentionCall {
   int64_t offset(int64_t b) const { return offset_[static_cast<size_t>(b)]; }
   int64_t query_row(int64_t b) const { return spec_.queries.begin[static_cast<size_t>(b)]; }
   int64_t key_row(int64_t b) const { return spec_.keys.begin[static_cast<size_t>(b)]; }
+  // The rows of sequence b's keys where they are named one by one, else null.
+  const int32_t* key_rows(int64_t b) const {
+    return spec_.key_rows ? spec_.key_rows.data<int32_t>() + key_row(b) : nullptr;
+  }
 
   AttentionHead head(int64_t b, int64_t h) const {
     const auto at = static_cast<size_t>(b);

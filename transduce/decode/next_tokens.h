@@ -1,0 +1,82 @@
+#pragma once
+
+// How one hypothesis may go on: the scores of its next token, bent by bans and penalties, and the choice
+// among them. The inside of search.cpp.
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "transduce/decode/search.h"
+
+namespace transduce {
+
+// Hypothesis `path` of a group followed by `token`.
+struct Candidate {
+  double total = 0.0;  // of the whole, penalties included: what candidates are ranked by
+  double step = 0.0;   // the model's log probability of the token alone
+  int32_t path = 0;
+  int32_t token = 0;
+
+  // Equal scores are told apart by place, so that the order never depends on the batch.
+  bool operator<(const Candidate& other) const {
+    if (total != other.total) return total > other.total;
+    return path != other.path ? path < other.path : token < other.token;
+  }
+};
+
+class NextTokens {
+ public:
+  // scores (V) of the next token of hypothesis `path`, whose total is `so_far`; they are written over. Rows
+  // from `vocabulary` on take part in the softmax, as in training, but are no candidates. Errors: RunError
+  // when the scores are not finite.
+  NextTokens(float* scores, int64_t size, int64_t vocabulary, double so_far, int32_t path);
+
+  void ban(int32_t token);
+  // Multiplies the token's log probability.
+  void scale(int32_t token, double factor);
+  // Lowers the token's log probability.
+  void lower(int32_t token, double by);
+
+  // The continuation by this token, whether or not it is banned.
+  Candidate with(int32_t token) const;
+
+  // Puts the `wanted` best continuations into `list`, a heap of the best so far whose front is the worst of
+  // them. Where everything is banned, only the end is left.
+  void best(size_t wanted, std::vector<Candidate>& list) const;
+
+  // One continuation at random; `uniform` in [0, 1) says which.
+  Candidate drawn(const Sampling& sampling, double uniform) const;
+
+ private:
+  double adjusted(int32_t token) const { return static_cast<double>(scores_[token]) - normaliser_; }
+  void remember(int32_t token);
+  bool all_banned() const;
+
+  float* scores_;
+  int64_t vocabulary_;
+  double normaliser_;
+  double so_far_;
+  int32_t path_;
+  std::vector<std::pair<int32_t, float>> own_;  // the model's scores of tokens that were bent
+};
+
+// How far a hypothesis has come with phrases that must all occur in it.
+class PhraseProgress {
+ public:
+  // `token` was added to the hypothesis.
+  void add(const std::vector<std::vector<int32_t>>& phrases, int32_t token);
+
+  // Tokens of phrases that are there, those of the phrase under way counted.
+  size_t tokens_met(const std::vector<std::vector<int32_t>>& phrases) const;
+  bool complete(const std::vector<std::vector<int32_t>>& phrases) const;
+  // Tokens that bring a phrase further.
+  std::vector<int32_t> wanted(const std::vector<std::vector<int32_t>>& phrases) const;
+
+ private:
+  std::vector<bool> met_;   // by phrase; empty: none
+  int64_t under_way_ = -1;  // the phrase that the last tokens began
+  size_t position_ = 0;     // tokens of it that are there
+};
+
+}  // namespace transduce
