@@ -72,9 +72,9 @@ class Reader {
     if (more) {
       set(pair);
     } else if (prefixes_) {
-      std::string prefix;
-      check_input(!prefixes_->next(prefix), "{} has {} lines but {} has {} prefixes", sources_.name(),
-                  sources_.number(), prefixes_->name(), count_rest(*prefixes_));
+      const int64_t prefixes = count_rest(*prefixes_);
+      check_input(prefixes == sources_.number(), "{} has {} lines but {} has {} prefixes", sources_.name(),
+                  sources_.number(), prefixes_->name(), prefixes);
     }
     return more;
   }
