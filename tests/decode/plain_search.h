@@ -149,8 +149,13 @@ inline std::vector<Hypothesis> plain_beam(const Models& models, const std::vecto
   for (const Group& group : groups) all.insert(all.end(), group.ended.begin(), group.ended.end());
   std::stable_sort(all.begin(), all.end(),
                    [](const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; });
-  all.resize(std::min(all.size(), static_cast<size_t>(options.n_best)));
-  return all;
+  std::vector<Hypothesis> best;
+  for (const Hypothesis& one : all) {
+    const bool known =
+        std::any_of(best.begin(), best.end(), [&](const auto& h) { return h.tokens == one.tokens; });
+    if (!known && best.size() < static_cast<size_t>(options.n_best)) best.push_back(one);
+  }
+  return best;
 }
 
 inline void expect_same(const std::vector<Hypothesis>& got, const std::vector<Hypothesis>& expected,

@@ -195,9 +195,15 @@ std::vector<Hypothesis> SentenceSearch::best() {
     const bool whole = a.phrases.complete(options_.forced), other = b.phrases.complete(options_.forced);
     return whole != other ? whole : a.hypothesis.score > b.hypothesis.score;
   });
-  all.resize(std::min(all.size(), static_cast<size_t>(options_.n_best)));
   std::vector<Hypothesis> hypotheses;
-  for (Path& path : all) hypotheses.push_back(std::move(path.hypothesis));
+  for (Path& path : all) {
+    // Groups of diverse hypotheses may come to the same end; samples that repeat say how likely they are.
+    const bool known =
+        !options_.sampling && std::any_of(hypotheses.begin(), hypotheses.end(),
+                                          [&](const auto& h) { return h.tokens == path.hypothesis.tokens; });
+    if (!known) hypotheses.push_back(std::move(path.hypothesis));
+    if (hypotheses.size() == static_cast<size_t>(options_.n_best)) break;
+  }
   return hypotheses;
 }
 
