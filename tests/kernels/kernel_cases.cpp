@@ -460,6 +460,25 @@ Cases loss_cases() {
   return cases;
 }
 
+Cases score_cases() {
+  Cases cases;
+  uint64_t seed = 45000;
+  for (const int64_t vocabulary : {1, 3, 15, 16, 17, 63, 64, 65, 100, 1003, 2500}) {
+    for (const double deviation : {2.0, 150.0}) {
+      KernelCase c{fmt::format("log sum exp V={} deviation={}", vocabulary, deviation)};
+      c.seed = seed += 20;
+      c.input("x", {5, vocabulary}, deviation);
+      c.output("result", {5}, {static_cast<double>(vocabulary), 1});
+      c.output("block_max", {5, (vocabulary + 63) / 64}, {});
+      c.run = [](Backend& backend, const NamedTensors& t) {
+        backend.log_sum_exp(t("x"), t("result"), t("block_max"));
+      };
+      cases.push_back(c);
+    }
+  }
+  return cases;
+}
+
 Cases flat_cases() {
   Cases cases;
   uint64_t seed = 50000;
@@ -506,7 +525,8 @@ const std::vector<KernelFamily>& kernel_families() {
       {"Activation", activation_cases},        {"LinearActivation", linear_activation_cases},
       {"ResidualAndDropout", residual_cases},  {"ResidualNorm", norm_cases},
       {"SelfAttention", self_attention_cases}, {"CrossAttention", cross_attention_cases},
-      {"LinearCrossEntropy", loss_cases},      {"AccumulateAndAdam", flat_cases},
+      {"LinearCrossEntropy", loss_cases},      {"LogSumExp", score_cases},
+      {"AccumulateAndAdam", flat_cases},
   };
   return families;
 }

@@ -8,23 +8,32 @@
 namespace transduce {
 namespace {
 
-// mean (slots, V) of log probabilities = log of the mean over models of softmax(logits).
-void average(const std::vector<Tensor>& logits, Tensor mean) {
-  const auto count = static_cast<double>(logits.size());
+NextScores statistics_of(const Tensor& scores) {
+  const int64_t rows = scores.dim(0),
+                blocks = (scores.dim(1) + Backend::score_block - 1) / Backend::score_block;
+  NextScores next{scores, Tensor({rows}, DType::float32), Tensor({rows, blocks}, DType::float32)};
+  current_backend().log_sum_exp(next.scores, next.log_sum_exp, next.block_max);
+  for (int64_t i = 0; i < rows; ++i) check_finite(static_cast<double>(next.log_sum_exp.data<float>()[i]));
+  return next;
+}
+
+// Log of the mean over models of softmax(scores): (slots, V).
+Tensor average(const std::vector<NextScores>& models) {
+  const Tensor mean(models[0].scores.shape(), DType::float32);
+  const auto log_count = static_cast<float>(std::log(static_cast<double>(models.size())));
   parallel_each(mean.dim(0), [&](int64_t slot) {
-    std::vector<double> normaliser;
-    for (const Tensor& l : logits) normaliser.push_back(log_sum_exp(l.row<float>(slot), l.dim(1)));
+    float* const row = mean.row<float>(slot);
     for (int64_t v = 0; v < mean.dim(1); ++v) {
-      double top = -INFINITY, sum = 0.0;
-      for (size_t m = 0; m < logits.size(); ++m) {
-        top = std::max(top, static_cast<double>(logits[m].row<float>(slot)[v]) - normaliser[m]);
-      }
-      for (size_t m = 0; m < logits.size(); ++m) {
-        sum += std::exp(static_cast<double>(logits[m].row<float>(slot)[v]) - normaliser[m] - top);
-      }
-      mean.row<float>(slot)[v] = static_cast<float>(top + std::log(sum / count));
+      const auto log_probability = [&](const NextScores& model) {
+        return model.scores.row<float>(slot)[v] - model.log_sum_exp.data<float>()[slot];
+      };
+      float top = log_probability(models[0]), sum = 0.0f;
+      for (const NextScores& model : models) top = std::max(top, log_probability(model));
+      for (const NextScores& model : models) sum += std::exp(log_probability(model) - top);
+      row[v] = top + std::log(sum) - log_count;
     }
   });
+  return mean;
 }
 
 }  // namespace
@@ -61,30 +70,18 @@ void Ensemble::reorder(const std::vector<int32_t>& from) {
   for (DecoderCache& cache : caches_) cache.reorder(from);
 }
 
-Tensor Ensemble::step(const std::vector<int32_t>& ids) {
-  std::vector<Tensor> logits;
+NextScores Ensemble::step(const std::vector<int32_t>& ids) {
+  std::vector<NextScores> all;
   for (size_t m = 0; m < models_.size(); ++m) {
-    logits.push_back(models_[m]->logits(models_[m]->step(ids, caches_[m])).value());
+    all.push_back(statistics_of(models_[m]->logits(models_[m]->step(ids, caches_[m])).value()));
   }
-  if (logits.size() == 1) return logits[0];
-  const Tensor mean(logits[0].shape(), DType::float32);
-  average(logits, mean);
-  return mean;
+  return all.size() == 1 ? all[0] : statistics_of(average(all));
 }
 
 void check_finite(double score) {
   if (!std::isfinite(score)) {
     fail_run("the model's scores are not finite numbers: its parameters are damaged");
   }
-}
-
-double log_sum_exp(const float* x, int64_t count) {
-  const float top = *std::max_element(x, x + count);
-  double sum = 0.0;
-  for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(std::exp(x[i] - top));
-  const double result = static_cast<double>(top) + std::log(sum);
-  check_finite(result);
-  return result;
 }
 
 }  // namespace transduce

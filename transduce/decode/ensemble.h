@@ -8,6 +8,14 @@
 
 namespace transduce {
 
+// Scores of the next token of every slot: of a single model its logits, of several the logarithm of the mean
+// probability.
+struct NextScores {
+  Tensor scores;       // (slots, V)
+  Tensor log_sum_exp;  // (slots): a score minus it is a log probability
+  Tensor block_max;    // (slots, ceil(V / 64)): see Backend::log_sum_exp
+};
+
 class Ensemble {
  public:
   // The models must outlive it. Errors: InputError when there is none, or when their vocabularies or the use
@@ -22,9 +30,8 @@ class Ensemble {
   // As Transformer::add, DecoderCache::reorder and Transformer::step, for all models.
   void add(const Tokens& source);
   void reorder(const std::vector<int32_t>& from);
-  // ids (slots) -> (slots, V): scores of the next token. Of a single model they are its logits; of several
-  // the logarithm of the mean probability.
-  Tensor step(const std::vector<int32_t>& ids);
+  // ids (slots) -> scores of the next token. Errors: RunError when they are not finite.
+  NextScores step(const std::vector<int32_t>& ids);
 
  private:
   std::vector<const Transformer*> models_;
@@ -33,8 +40,5 @@ class Ensemble {
 
 // Errors: RunError, unless the number is finite, that says the model is damaged.
 void check_finite(double score);
-
-// log of the sum of e^x over x[0 .. count). Errors: as check_finite.
-double log_sum_exp(const float* x, int64_t count);
 
 }  // namespace transduce

@@ -9,14 +9,16 @@
 namespace transduce {
 namespace {
 
+constexpr int32_t kBlock = Backend::score_block;
 constexpr float kBanned = -std::numeric_limits<float>::infinity();
 
 }  // namespace
 
-NextTokens::NextTokens(float* scores, int64_t size, int64_t vocabulary, double so_far, int32_t path)
-    : scores_(scores),
+NextTokens::NextTokens(const NextScores& scores, int64_t row, int64_t vocabulary, double so_far, int32_t path)
+    : scores_(scores.scores.row<float>(row)),
+      block_max_(scores.block_max.row<float>(row)),
       vocabulary_(vocabulary),
-      normaliser_(log_sum_exp(scores, size)),
+      normaliser_(static_cast<double>(scores.log_sum_exp.data<float>()[row])),
       so_far_(so_far),
       path_(path) {
   ban(Vocabulary::pad);
@@ -39,6 +41,8 @@ void NextTokens::ban(int32_t token) {
 void NextTokens::scale(int32_t token, double factor) {
   remember(token);
   scores_[token] = static_cast<float>(normaliser_ + adjusted(token) * factor);
+  float& block = block_max_[token / kBlock];
+  block = std::max(block, scores_[token]);
 }
 
 void NextTokens::lower(int32_t token, double by) {
@@ -61,17 +65,23 @@ bool NextTokens::all_banned() const {
 
 void NextTokens::best(size_t wanted, std::vector<Candidate>& list) const {
   const size_t before = list.size();
-  for (int32_t token = 0; token < static_cast<int32_t>(vocabulary_); ++token) {
-    if (scores_[token] == kBanned) continue;
-    const bool full = list.size() >= wanted;
-    if (full && so_far_ + adjusted(token) < list.front().total) continue;
-    const Candidate next = with(token);
-    if (!full) {
-      list.push_back(next);
-      std::push_heap(list.begin(), list.end());
-    } else if (next < list.front()) {
-      std::pop_heap(list.begin(), list.end());
-      list.back() = next;
+  const auto hopeless = [&](float score) {
+    return list.size() >= wanted && so_far_ + static_cast<double>(score) - normaliser_ < list.front().total;
+  };
+  const auto end = static_cast<int32_t>(vocabulary_);
+  for (int32_t block = 0; block < end; block += kBlock) {
+    if (hopeless(block_max_[block / kBlock])) continue;
+    for (int32_t token = block; token < std::min(end, block + kBlock); ++token) {
+      if (scores_[token] == kBanned || hopeless(scores_[token])) continue;
+      const Candidate next = with(token);
+      if (list.size() < wanted) {
+        list.push_back(next);
+      } else if (next < list.front()) {
+        std::pop_heap(list.begin(), list.end());
+        list.back() = next;
+      } else {
+        continue;
+      }
       std::push_heap(list.begin(), list.end());
     }
   }

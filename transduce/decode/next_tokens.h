@@ -27,10 +27,9 @@ struct Candidate {
 
 class NextTokens {
  public:
-  // scores (V) of the next token of hypothesis `path`, whose total is `so_far`; they are written over. Rows
-  // from `vocabulary` on take part in the softmax, as in training, but are no candidates. Errors: RunError
-  // when the scores are not finite.
-  NextTokens(float* scores, int64_t size, int64_t vocabulary, double so_far, int32_t path);
+  // Row `row` of `scores`, which is written over, for hypothesis `path` whose total is `so_far`. Rows of the
+  // output layer from `vocabulary` on take part in the softmax, as in training, but are no candidates.
+  NextTokens(const NextScores& scores, int64_t row, int64_t vocabulary, double so_far, int32_t path);
 
   void ban(int32_t token);
   // Multiplies the token's log probability.
@@ -54,6 +53,7 @@ class NextTokens {
   bool all_banned() const;
 
   float* scores_;
+  float* block_max_;  // no score of a block is above it
   int64_t vocabulary_;
   double normaliser_;
   double so_far_;

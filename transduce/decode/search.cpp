@@ -132,7 +132,7 @@ std::vector<Search::Result> Search::step() {
     sentence->add_last_tokens(ids);
   }
   if (ids.empty()) return {};
-  const Tensor scores = ensemble_.step(ids);  // (slots, V)
+  const NextScores scores = ensemble_.step(ids);
   parallel_each(size(), [&](int64_t i) {
     const auto b = static_cast<size_t>(i);
     sentences_[b]->advance(scores, first_row[b]);

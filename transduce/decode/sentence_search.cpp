@@ -49,7 +49,7 @@ void SentenceSearch::add_last_tokens(std::vector<int32_t>& ids) const {
   }
 }
 
-void SentenceSearch::advance(const Tensor& scores, int64_t first_row) {
+void SentenceSearch::advance(const NextScores& scores, int64_t first_row) {
   from_.clear();
   chosen_.clear();
   int32_t first_slot = 0;
@@ -63,8 +63,7 @@ void SentenceSearch::advance(const Tensor& scores, int64_t first_row) {
       std::vector<Candidate> candidates, wanted;
       for (int32_t k = 0; k < slots; ++k) {
         const Path& path = group.alive[static_cast<size_t>(k)];
-        NextTokens next(scores.row<float>(first_row + first_slot + k), scores.dim(1), options_.vocabulary,
-                        path.total, k);
+        NextTokens next(scores, first_row + first_slot + k, options_.vocabulary, path.total, k);
         add_candidates(path, g, next, candidates);
         for (const int32_t token : path.phrases.wanted(options_.forced)) wanted.push_back(next.with(token));
       }

@@ -19,7 +19,7 @@ class SentenceSearch {
   // Adds a token to every hypothesis, given the scores of the next token: those of slot k in row first_row +
   // k of `scores` (rows, V), which are written over. Afterwards from() says which of the old slots each slot
   // continues.
-  void advance(const Tensor& scores, int64_t first_row);
+  void advance(const NextScores& scores, int64_t first_row);
   const std::vector<int32_t>& from() const { return from_; }
 
   bool done() const { return slots() == 0; }

@@ -152,6 +152,13 @@ class Backend {
                                     Tensor likelihood, Tensor best, Tensor dx, Tensor dweight,
                                     Tensor dbias) = 0;
 
+  // What a search needs of the next tokens' scores, in one pass: result[i] = log of the sum over v of
+  // e^x[i][v] (torch.logsumexp), and block_max[i][b] = the largest of x[i][64 b .. 64 b + 63], so that the
+  // best few are found without looking at all.
+  //   x (N, V); result (N); block_max (N, ceil(V / 64))
+  static constexpr int64_t score_block = 64;
+  virtual void log_sum_exp(const Tensor& x, Tensor result, Tensor block_max) = 0;
+
   // y += scale * x, any shape, contiguous.
   virtual void accumulate(double scale, const Tensor& x, Tensor y) = 0;
   // The sum of squares, in float64, in an order that depends on the number of threads only.

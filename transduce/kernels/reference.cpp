@@ -179,6 +179,12 @@ class ReferenceBackend : public Backend {
     }
   }
 
+  void log_sum_exp(const Tensor& x, Tensor result, Tensor block_max) override {
+    real_dispatch(x.dtype(), [&]<class T>(T) {
+      reference::log_sum_exp<T>(matrix<T>(x), score_block, vector<T>(result), matrix<T>(block_max));
+    });
+  }
+
   void accumulate(double scale, const Tensor& x, Tensor y) override {
     forward_dispatch(y.dtype(),
                      [&]<class T>(T) { reference::accumulate<T>(scale, vector<T>(x), vector<T>(y)); });

@@ -57,6 +57,20 @@ void linear_cross_entropy(Matrix<const T> x, Matrix<const T> weight, Vector<cons
   }
 }
 
+// result[i] = log of the sum of exp(x[i]): torch.logsumexp; block_max: the largest of each `block` elements.
+//   x (N, V), result (N), block_max (N, ceil(V / block))
+template <class T>
+void log_sum_exp(Matrix<const T> x, int64_t block, Vector<T> result, Matrix<T> block_max) {
+  for (int64_t i = 0; i < x.rows; ++i) {
+    int32_t best = 0;
+    result[i] = log_sum_exp_of<T>(Vector<const T>(x[i], x.columns), &best);
+    for (int64_t b = 0; b < block_max.columns; ++b) {
+      const int64_t end = std::min(x.columns, (b + 1) * block);
+      block_max[i][b] = *std::max_element(x[i] + b * block, x[i] + end);
+    }
+  }
+}
+
 // y += scale * x
 template <class T>
 void accumulate(double scale, Vector<const T> x, Vector<T> y) {

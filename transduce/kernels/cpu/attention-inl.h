@@ -32,28 +32,6 @@ inline void outer_scores(int64_t M, int64_t N, int64_t D, Matrix<const float> a,
   product(M, round_up(N), D, {a.data, a.stride, 1}, bt, false, c);
 }
 
-// kColumns elements of a row of a b^T: the products of `left` (D) with as many rows of b.
-template <int kColumns>
-HWY_INLINE void inner_products(int64_t D, const float* left, Matrix<const float> b, float* c) {
-  Float sums[kColumns];
-  for (Float& sum : sums) sum = hn::Zero(kFloat);
-  each_vector(D, [&](auto lanes, int64_t d) HWY_ATTR {
-    const Float factor = lanes.load(left + d);
-    for (int j = 0; j < kColumns; ++j) sums[j] = hn::MulAdd(factor, lanes.load(b.row(j) + d), sums[j]);
-  });
-  for (int j = 0; j < kColumns; ++j) c[j] = hn::GetLane(hn::SumOfLanes(kFloat, sums[j]));
-}
-
-// c (M, N) = a b^T for few rows a (M, D) against many b (N, D): a transpose is not worth making.
-inline void inner_scores(int64_t M, int64_t N, int64_t D, Matrix<const float> a, Matrix<const float> b,
-                         Matrix<float> c) {
-  for (int64_t i = 0; i < M; ++i) {
-    int64_t j = 0;
-    for (; j + 4 <= N; j += 4) inner_products<4>(D, a.row(i), {b.row(j), b.stride}, c.row(i) + j);
-    for (; j < N; ++j) inner_products<1>(D, a.row(i), {b.row(j), b.stride}, c.row(i) + j);
-  }
-}
-
 // Parts of one scratch buffer, for matrices whose rows lie end to end. In the tensors the rows of a head lie
 // a power of two apart, more often than not, and would evict one another from the cache.
 class Rooms {

@@ -80,16 +80,60 @@ HWY_INLINE void softmax(const AttentionHead& a, int64_t t, int64_t rows, int64_t
   }
 }
 
-// to (S, D) = the rows of `from` that `rows` names.
-HWY_INLINE void gather(int64_t S, int64_t D, Matrix<const float> from, const int32_t* rows,
-                       Matrix<float> to) {
-  for (int64_t s = 0; s < S; ++s) copy(1, D, {from.row(rows[s]), D}, false, {to.row(s), D});
+// Where a head's keys or values lie.
+struct RowsOf {
+  Matrix<const float> m;
+  const int32_t* rows;  // or null: in order
+
+  HWY_INLINE const float* row(int64_t s) const { return m.row(rows == nullptr ? s : rows[s]); }
+  RowsOf from(int64_t s) const {
+    return rows == nullptr ? RowsOf{{m.row(s), m.stride}, nullptr} : RowsOf{m, rows + s};
+  }
+};
+
+// kColumns elements of a row of a b^T: the products of `left` (D) with as many rows of b.
+template <int kColumns>
+HWY_INLINE void inner_products(int64_t D, const float* left, RowsOf b, float* c) {
+  Float sums[kColumns];
+  const float* rows[kColumns];
+  for (int j = 0; j < kColumns; ++j) sums[j] = hn::Zero(kFloat), rows[j] = b.row(j);
+  each_vector(D, [&](auto lanes, int64_t d) HWY_ATTR {
+    const Float factor = lanes.load(left + d);
+    for (int j = 0; j < kColumns; ++j) sums[j] = hn::MulAdd(factor, lanes.load(rows[j] + d), sums[j]);
+  });
+  for (int j = 0; j < kColumns; ++j) c[j] = hn::GetLane(hn::SumOfLanes(kFloat, sums[j]));
 }
 
-void AttendGathered(const AttentionHead& a, AttentionForward m);
+// c (N) = the products of a query (D) with the rows of b: for few queries a transpose is not worth making.
+HWY_INLINE void inner_scores(int64_t N, int64_t D, const float* query, RowsOf b, float* c) {
+  int64_t j = 0;
+  for (; j + 4 <= N; j += 4) inner_products<4>(D, query, b.from(j), c + j);
+  for (; j < N; ++j) inner_products<1>(D, query, b.from(j), c + j);
+}
+
+// out (D) = the sum over s of weight[s] times row s.
+HWY_INLINE void weighted_sum(int64_t S, int64_t D, const float* weight, RowsOf values, float* out) {
+  int64_t d = 0;
+  for (; d + 4 * kLanes <= D; d += 4 * kLanes) {
+    Float sums[4];
+    for (Float& sum : sums) sum = hn::Zero(kFloat);
+    for (int64_t s = 0; s < S; ++s) {
+      const Float factor = set(weight[s]);
+      const float* const row = values.row(s) + d;
+      for (int v = 0; v < 4; ++v) sums[v] = hn::MulAdd(factor, hn::LoadU(kFloat, row + v * kLanes), sums[v]);
+    }
+    for (int v = 0; v < 4; ++v) hn::StoreU(sums[v], kFloat, out + d + v * kLanes);
+  }
+  each_vector(D - d, [&](auto lanes, int64_t i) HWY_ATTR {
+    Float sum = hn::Zero(kFloat);
+    for (int64_t s = 0; s < S; ++s) {
+      sum = hn::MulAdd(set(weight[s]), lanes.load(values.row(s) + d + i), sum);
+    }
+    lanes.store(sum, out + d + i);
+  });
+}
 
 void Attend(const AttentionHead& a, const AttentionForward& m) {
-  if (m.rows != nullptr) return AttendGathered(a, m);
   constexpr int64_t kFew = 3;  // query rows for which copies are not worth while
   const int64_t stride = round_up(a.S), block = block_rows(a);
   const int64_t head_stride = round_up(a.D);
@@ -99,16 +143,21 @@ void Attend(const AttentionHead& a, const AttentionForward& m) {
   const Matrix<float> values_copy = rooms.take(a.S, head_stride);
   float* const factor_room = rooms.take(block, stride).data;
   const bool few = a.T <= kFew;
-  const Matrix<const float> v = few ? m.v : Matrix<const float>(values_copy);
+  const RowsOf k{m.k, m.rows}, v{m.v, m.rows};
   if (!few) {
-    transpose(a.S, a.D, m.k, keys_transposed);
-    copy(a.S, a.D, m.v, false, values_copy);
+    Matrix<const float> keys = m.k;
+    if (m.rows != nullptr) {
+      for (int64_t s = 0; s < a.S; ++s) copy(1, a.D, {k.row(s), a.D}, false, {values_copy.row(s), a.D});
+      keys = values_copy;
+    }
+    transpose(a.S, a.D, keys, keys_transposed);
+    for (int64_t s = 0; s < a.S; ++s) copy(1, a.D, {v.row(s), a.D}, false, {values_copy.row(s), a.D});
   }
   for (int64_t t = 0; t < a.T; t += block) {
     const int64_t rows = HWY_MIN(block, a.T - t), keys = a.keys_of(t + rows - 1), width = round_up(keys);
     const Matrix<const float> q(m.q.row(t), m.q.stride);
     if (few) {
-      inner_scores(rows, keys, a.D, q, m.k, scores);
+      for (int64_t i = 0; i < rows; ++i) inner_scores(keys, a.D, q.row(i), k, scores.row(i));
     } else {
       outer_scores(rows, keys, a.D, q, keys_transposed, scores);
     }
@@ -131,22 +180,12 @@ void Attend(const AttentionHead& a, const AttentionForward& m) {
         hn::StoreU(hn::Mul(hn::LoadU(kFloat, row + s), factor), kFloat, row + s);
       }
     }
-    product(rows, a.D, keys, {scores.data, stride, 1}, v, false, {m.out.row(t), m.out.stride});
+    if (few) {
+      for (int64_t i = 0; i < rows; ++i) weighted_sum(keys, a.D, scores.row(i), v, m.out.row(t + i));
+    } else {
+      product(rows, a.D, keys, {scores.data, stride, 1}, values_copy, false, {m.out.row(t), m.out.stride});
+    }
   }
-}
-
-// The same for keys and values that lie here and there: brings them together first.
-void AttendGathered(const AttentionHead& a, AttentionForward m) {
-  static thread_local Scratch scratch;
-  const int64_t stride = round_up(a.D);
-  Rooms rooms(scratch.floats(2 * a.S * stride));
-  const Matrix<float> k = rooms.take(a.S, stride), v = rooms.take(a.S, stride);
-  gather(a.S, a.D, m.k, m.rows, k);
-  gather(a.S, a.D, m.v, m.rows, v);
-  m.k = k;
-  m.v = v;
-  m.rows = nullptr;
-  Attend(a, m);
 }
 
 }  // namespace

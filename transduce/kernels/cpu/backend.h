@@ -6,7 +6,7 @@
 //   embedding.cpp      embedding
 //   norm.cpp           residual_norm
 //   attention.cpp, attention_backward.cpp
-//   cross_entropy.cpp  linear_cross_entropy
+//   cross_entropy.cpp  linear_cross_entropy, log_sum_exp
 //   optimizer.cpp      sum_of_squares, adam
 // The drivers cut the work over the threads; the inner loops are written once in Highway's vectors, compiled
 // for every instruction set and chosen at run time.
@@ -55,6 +55,8 @@ class CpuBackend final : public Backend {
   void linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& targets,
                             double smoothing, Tensor chunk, Tensor loss, Tensor likelihood, Tensor best,
                             Tensor dx, Tensor dweight, Tensor dbias) override;
+
+  void log_sum_exp(const Tensor& x, Tensor result, Tensor block_max) override;
 
   double sum_of_squares(const Tensor& x) override;
   void adam(const AdamSpec& spec, const Tensor& gradient, Tensor parameters, Tensor first_moment,

@@ -81,6 +81,25 @@ void SoftmaxLoss(float* logits, int64_t V, int32_t target, double smoothing, boo
   logits[target] -= static_cast<float>(1.0 - smoothing);
 }
 
+// One row of scores (V).
+void RowLogSumExp(const float* x, int64_t V, float& result, float* block_max) {
+  constexpr int64_t kStep = Backend::score_block;
+  float top = -std::numeric_limits<float>::infinity();
+  for (int64_t from = 0; from < V; from += kStep) {
+    const float here = max_over(x + from, HWY_MIN(kStep, V - from));
+    block_max[from / kStep] = here;
+    top = HWY_MAX(top, here);
+  }
+  const Float shift = set(top);
+  double sum = 0.0;
+  for (int64_t from = 0; from < V; from += kBlock) {
+    sum += static_cast<double>(sum_over(HWY_MIN(kBlock, V - from), [&](auto lanes, int64_t i) HWY_ATTR {
+      return exp(hn::Sub(lanes.load(x + from + i), shift));
+    }));
+  }
+  result = static_cast<float>(static_cast<double>(top) + std::log(sum));
+}
+
 }  // namespace
 }  // namespace transduce::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -91,6 +110,7 @@ namespace cpu {
 namespace {
 
 HWY_EXPORT(SoftmaxLoss);
+HWY_EXPORT(RowLogSumExp);
 
 // Below this many elements a second thread costs more than it brings.
 constexpr int64_t kGrain = 8192;
@@ -129,6 +149,16 @@ void CpuBackend::linear_cross_entropy(const Tensor& x, const Tensor& weight, con
       matmul(Transpose::yes, Transpose::no, V, C, rows, 1.0f, logits, in, 1.0f, Matrix<float>(dweight));
     if (dbias) cpu::add_column_sums(rows, V, logits, dbias.data<float>());
   }
+}
+
+void CpuBackend::log_sum_exp(const Tensor& x, Tensor result, Tensor block_max) {
+  const int64_t V = x.dim(1);
+  parallel_for(x.dim(0), cpu::kGrain / std::max<int64_t>(V, 1) + 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      HWY_DYNAMIC_DISPATCH(cpu::RowLogSumExp)
+      (x.row<float>(i), V, result.data<float>()[i], block_max.row<float>(i));
+    }
+  });
 }
 
 }  // namespace transduce
