@@ -33,7 +33,9 @@ std::vector<std::vector<Translation>> Translator::translate(std::span<const std:
     const size_t end = std::min(order.size(), begin + batch_size);
     std::vector<std::vector<int32_t>> sources;
     for (size_t i = begin; i < end; ++i) sources.push_back(encoded[order[i]]);
-    auto found = beam_search(*model_.transformer, make_source_batch(sources), options_.search);
+    auto found =
+        beam_search(*model_.transformer, make_source_batch(sources, model_.transformer->config().source_end),
+                    options_.search);
     for (size_t i = begin; i < end; ++i) {
       for (Hypothesis& hypothesis : found[i - begin]) {
         std::string text = model_.target->decode(hypothesis.tokens);
