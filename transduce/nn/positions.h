@@ -26,6 +26,8 @@ struct Sinusoids {
   SinusoidLayout layout = SinusoidLayout::interleaved;
   Timescales timescales = Timescales::paper;
   int64_t offset = 0;  // the position of a sequence's first token: 0 in the paper, 1 in OpenNMT-tf
+
+  bool operator==(const Sinusoids&) const = default;
 };
 
 // Row p is position offset + p: sin and cos of (offset + p) / timescale, the paper, 3.5. An odd width ends
