@@ -62,6 +62,7 @@ class Import : public ::testing::Test {
       bin.flag(side + "scale_embeddings", 1);
     }
     bin.flag("encoder/embeddings_merge", 0);
+    bin.flag("encoder/multi_query_attention", 0);
     for (const char* name :
          {"alibi", "alibi_use_positive_positions", "scale_alibi", "start_from_zero_embedding"}) {
       bin.flag(std::string("decoder/") + name, 0);

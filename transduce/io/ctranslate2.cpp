@@ -25,7 +25,7 @@ struct Settings {
   SpecialNames names;
   std::string first_token;  // that the decoder starts from
   bool source_end = false;
-  double epsilon = 1e-5;
+  std::optional<double> epsilon;
 };
 
 // A field of config.json, `fallback` where it is absent or null.
@@ -65,7 +65,9 @@ Settings read_settings(const std::string& path, const CTranslate2File& model) {
   settings.first_token =
       field<std::string>(json, file, "decoder_start_token", target_start ? names.start : names.end);
   settings.source_end = field<bool>(json, file, "add_source_eos", source_end);
-  settings.epsilon = field<double>(json, file, "layer_norm_epsilon", settings.epsilon);
+  if (json.contains("layer_norm_epsilon") && !json["layer_norm_epsilon"].is_null()) {
+    settings.epsilon = field<double>(json, file, "layer_norm_epsilon", 0.0);
+  }
   check_input(!field<bool>(json, file, "add_source_bos", source_start),
               "{}: source sequences that begin with a start symbol (add_source_bos) cannot be imported",
               model.name());
@@ -210,7 +212,8 @@ void take_flags(const CTranslate2File& file, const TransformerConfig& config) {
   for (const char* name : {"alignment_layer", "alignment_heads", "embeddings_merge"}) {
     for (const char* scope : {"", "encoder/", "decoder/"}) (void)file.scalar(scope + std::string(name));
   }
-  for (const char* name : {"decoder/alibi", "decoder/alibi_use_positive_positions", "decoder/scale_alibi"}) {
+  for (const char* name : {"decoder/alibi", "decoder/alibi_use_positive_positions", "decoder/scale_alibi",
+                           "encoder/multi_query_attention"}) {
     check_input(file.scalar(name).value_or(0.0) == 0.0, "{}: {} is not supported", file.name(), name);
   }
   const double scale = 1.0 / std::sqrt(static_cast<double>(config.width / config.heads));
@@ -473,7 +476,8 @@ Seq2SeqModel import_ctranslate2(const std::string& path, const CTranslate2Import
   const bool joint = source.reordered.vocabulary == target.reordered.vocabulary;
   config.source_vocabulary = matrices.source.dim(0);
   config.target_vocabulary = matrices.target.dim(0);
-  config.norm_epsilon = settings.epsilon;
+  // CTranslate2's own defaults.
+  config.norm_epsilon = settings.epsilon.value_or(config.norm_kind == NormKind::rms ? 1e-6 : 1e-5);
   config.source_end = settings.source_end;
   config.tie = tie_of(matrices, joint);
   config.output_bias = !matrices.bias.empty();
