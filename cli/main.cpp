@@ -23,7 +23,7 @@ constexpr Command kCommands[] = {
     {"train", "train a model on sentence pairs or on a made-up task", train_command},
     {"translate", "translate lines of text with a trained model", translate_command},
     {"evaluate", "compare generated sequences with the right ones", evaluate_command},
-    {"convert", "take over a model of another program", convert_command},
+    {"convert", "take over a model of another program, or write one for it", convert_command},
 };
 
 std::string help_text() {

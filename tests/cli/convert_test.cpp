@@ -65,7 +65,7 @@ TEST_F(ConvertTest, MistakesAreOneLineAndLeaveNothingBehind) {
   };
   refused("--from marian --input theirs --model ours",
           "cannot convert from \"marian\": ctranslate2 is known");
-  refused("--from ctranslate2 --model ours", "--input is required");
+  refused("--from ctranslate2 --model ours", "--from needs --input");
   refused("--from ctranslate2 --input nowhere --model ours", "nowhere");
   refused("--from ctranslate2 --input theirs --model ours --heads 3",
           "has 2 attention heads, not the 3 asked for");
@@ -86,6 +86,37 @@ TEST_F(ConvertTest, AModelIsNotOverwrittenUnasked) {
   EXPECT_EQ(again.status, 2);
   EXPECT_NE(again.errors.find("give --overwrite"), std::string::npos) << again.errors;
   EXPECT_EQ(place_.run(command + " --overwrite").status, 0);
+}
+
+TEST_F(ConvertTest, AModelGoesOutAndComesBack) {
+  make_model();
+  EXPECT_EQ(place_.run("convert --from ctranslate2 --input theirs --model ours").status, 0);
+  const Result out = place_.run("convert --to ctranslate2 --model ours --output again");
+  EXPECT_EQ(out.status, 0) << out.errors;
+  for (const char* name : {"model.bin", "config.json", "source_vocabulary.json", "target_vocabulary.json"}) {
+    EXPECT_TRUE(fs::exists(place_ / "again" / name)) << name;
+  }
+  const Result again = place_.run("convert --to ctranslate2 --model ours --output again");
+  EXPECT_EQ(again.status, 2);
+  EXPECT_NE(again.errors.find("give --overwrite"), std::string::npos) << again.errors;
+  EXPECT_EQ(place_.run("convert --from ctranslate2 --input again --model back").status, 0);
+  EXPECT_EQ(contents(place_ / "ours/model.safetensors"), contents(place_ / "back/model.safetensors"));
+  EXPECT_EQ(contents(place_ / "ours/config.json"), contents(place_ / "back/config.json"));
+}
+
+TEST_F(ConvertTest, EitherFromOrTo) {
+  for (const char* arguments :
+       {"--model ours", "--model ours --from ctranslate2 --to ctranslate2 --input a --output b"}) {
+    const Result result = place_.run(std::string("convert ") + arguments);
+    EXPECT_EQ(result.status, 2);
+    EXPECT_NE(result.errors.find("give either --from or --to"), std::string::npos) << result.errors;
+  }
+  EXPECT_NE(place_.run("convert --to ctranslate2 --model ours").errors.find("--to needs --output"),
+            std::string::npos);
+  EXPECT_NE(
+      place_.run("convert --to ctranslate2 --model nowhere --output b").errors.find("no model directory"),
+      std::string::npos);
+  EXPECT_EQ(place_.run("convert --to ctranslate2 --model nowhere --output b").status, 2);
 }
 
 TEST_F(ConvertTest, PublishedModelGivesThePublishedOutputs) {

@@ -21,6 +21,7 @@ found = translator.translate_batch(
     num_hypotheses=request["beam"],
     length_penalty=0,
     return_scores=True,
+    min_decoding_length=0,
     max_decoding_length=request.get("max_length", 256),
 )
 json.dump(

@@ -36,4 +36,14 @@ struct CTranslate2Import {
 // unused.
 Seq2SeqModel import_ctranslate2(const std::string& path, const CTranslate2Import& options = {});
 
+// Writes a model as a CTranslate2 model directory that CTranslate2 4 runs: model.bin in float32, config.json
+// and the vocabularies as .json, in our order of tokens; import_ctranslate2 reads it back. Sinusoids other
+// than CTranslate2's own become a table of 2048 positions, beyond which it cannot go. Files of an earlier
+// model are replaced, model.bin last. How text is cut and normalised is not part of such a directory:
+// CTranslate2 takes tokens.
+//
+// Errors: InputError for an encoder without layers, a token that is not UTF-8 or is spelled like a special
+// symbol, a tensor beyond 4 GiB; those of AtomicFile.
+void export_ctranslate2(const std::string& directory, const Seq2SeqModel& model);
+
 }  // namespace transduce
