@@ -65,10 +65,13 @@ struct ModelBin {
     for (const Entry& entry : entries) {
       out += text(entry.name) + little(static_cast<uint8_t>(entry.shape.size()));
       for (const uint32_t size : entry.shape) out += little(size);
-      const size_t item = stored_bytes[static_cast<size_t>(entry.type)];
-      out += version >= 4 ? little(entry.type) + little(static_cast<uint32_t>(entry.bytes.size()))
-                          : little(static_cast<uint8_t>(item)) +
-                                little(static_cast<uint32_t>(entry.bytes.size() / item));
+      const auto size = static_cast<uint32_t>(entry.bytes.size());
+      if (version >= 4) {
+        out += little(entry.type) + little(size);
+      } else {
+        const auto item = static_cast<uint8_t>(stored_bytes[static_cast<size_t>(entry.type)]);
+        out += little(item) + little(size / item);
+      }
       out += entry.bytes;
     }
     if (version < 3) return out;

@@ -5,12 +5,15 @@
 
 #include "transduce/base/file.h"
 #include "transduce/io/ctranslate2.h"
+#include "transduce/io/ctranslate2_config.h"
 #include "transduce/io/ctranslate2_names.h"
 
 namespace transduce {
 namespace {
 
 namespace fs = std::filesystem;
+
+using namespace ctranslate2;
 
 // The layout that CTranslate2 4 writes; see ctranslate2_file.h for the bytes.
 constexpr uint32_t file_version = 6, specification_revision = 7;
@@ -109,7 +112,7 @@ void add_settings(ModelBinWriter& out, const TransformerConfig& config) {
   const Activation activation =
       config.activation == Activation::swiglu ? Activation::swish : config.activation;
   int id = -1;
-  for (const ActivationName& known : ctranslate2_activations) {
+  for (const ActivationName& known : activations) {
     if (known.ours == activation) id = known.id;
   }
   check_input(id >= 0, "CTranslate2 has no activation {}", to_string(config.activation));
@@ -173,18 +176,16 @@ void add_embeddings(ModelBinWriter& out, const Transformer& model) {
 
 void add_positions(ModelBinWriter& out, const Transformer& model) {
   const TransformerConfig& config = model.config();
-  const std::string source = "encoder/position_encodings/encodings",
-                    target = "decoder/position_encodings/encodings";
   if (config.positions == PositionKind::learned) {
-    out.tensor(source, parameter(model, "source_positions.weight"));
-    out.tensor(target, parameter(model, "target_positions.weight"));
+    out.tensor(source_position_table, parameter(model, "source_positions.weight"));
+    out.tensor(target_position_table, parameter(model, "target_positions.weight"));
     return;
   }
   const Sinusoids sinusoids{config.sinusoid_layout, config.timescales, config.position_offset};
   const Sinusoids built_in{SinusoidLayout::concatenated, Timescales::tensor2tensor, 1};
   if (sinusoids == built_in && config.width % 2 == 0) return;
-  out.tensor(target, sinusoid_table(table_rows, config.width, DType::float32, sinusoids));
-  out.alias(source, target);
+  out.tensor(target_position_table, sinusoid_table(table_rows, config.width, DType::float32, sinusoids));
+  out.alias(source_position_table, target_position_table);
 }
 
 void write_json(const fs::path& file, const nlohmann::ordered_json& json) {

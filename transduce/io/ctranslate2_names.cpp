@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace transduce {
+namespace transduce::ctranslate2 {
 namespace {
 
 using Kind = LayerName::Kind;
@@ -71,4 +71,4 @@ const ParameterNames& parameter_names(Kind kind) {
   return kind == Kind::norm ? norm : linear;
 }
 
-}  // namespace transduce
+}  // namespace transduce::ctranslate2

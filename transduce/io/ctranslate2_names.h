@@ -8,7 +8,7 @@
 
 #include "transduce/models/config.h"
 
-namespace transduce {
+namespace transduce::ctranslate2 {
 
 // A layer with parameters: ours "encoder.layers.0.feed_forward.inner" is theirs
 // "encoder/layer_0/ffn/linear_0".
@@ -39,7 +39,7 @@ struct ActivationName {
   int id;
   Activation ours;
 };
-inline constexpr ActivationName ctranslate2_activations[] = {
+inline constexpr ActivationName activations[] = {
     {0, Activation::relu}, {1, Activation::gelu_tanh}, {2, Activation::swish}, {3, Activation::gelu}};
 
-}  // namespace transduce
+}  // namespace transduce::ctranslate2

@@ -7,7 +7,7 @@
 #include "transduce/base/error.h"
 #include "transduce/base/file.h"
 
-namespace transduce {
+namespace transduce::ctranslate2 {
 namespace {
 
 constexpr size_t max_file_bytes = size_t{1} << 28;
@@ -87,4 +87,4 @@ ReorderedVocabulary reorder(const ForeignVocabulary& foreign, const SpecialNames
   return result;
 }
 
-}  // namespace transduce
+}  // namespace transduce::ctranslate2

@@ -10,7 +10,7 @@
 
 #include "transduce/data/vocabulary.h"
 
-namespace transduce {
+namespace transduce::ctranslate2 {
 
 struct ForeignVocabulary {
   std::string file;                 // in quotes, for error messages
@@ -45,4 +45,4 @@ struct ReorderedVocabulary {
 // fewer rows than tokens (with both sizes).
 ReorderedVocabulary reorder(const ForeignVocabulary& foreign, const SpecialNames& names, int64_t rows);
 
-}  // namespace transduce
+}  // namespace transduce::ctranslate2
