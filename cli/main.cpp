@@ -24,6 +24,7 @@ constexpr Command kCommands[] = {
     {"translate", "translate lines of text with a trained model", translate_command},
     {"score", "say how likely a model finds given outputs", score_command},
     {"evaluate", "compare generated sequences with the right ones", evaluate_command},
+    {"convert", "take over a model of another program, or write one for it", convert_command},
 };
 
 std::string help_text() {

@@ -1,6 +1,6 @@
 #pragma once
 
-// The Python that the live golden test runs PyTorch with, where there is one.
+// The Python that live tests run other programs with, where there is one.
 
 #include <cstdlib>
 #include <string>
@@ -14,12 +14,12 @@ inline std::string quoted(const std::string& text) {
   return result + "'";
 }
 
-// The program named by the environment variable TRANSDUCE_PYTHON, else python3, if it has torch and
-// safetensors; otherwise an empty string.
-inline std::string find_python() {
+// The program named by the environment variable TRANSDUCE_PYTHON, else python3, if it has these modules;
+// otherwise an empty string.
+inline std::string find_python(const std::string& modules = "torch, safetensors") {
   const char* named = std::getenv("TRANSDUCE_PYTHON");
   const std::string python = named != nullptr && *named != '\0' ? named : "python3";
-  const std::string probe = quoted(python) + " -c 'import torch, safetensors' >/dev/null 2>&1";
+  const std::string probe = quoted(python) + " -c 'import " + modules + "' >/dev/null 2>&1";
   return std::system(probe.c_str()) == 0 ? python : std::string();
 }
 

@@ -194,6 +194,35 @@ TEST(ConfigTest, WidthMustBeAMultipleOfTheHeads) {
   }
 }
 
+// Axes of models from elsewhere: written, read back, and as ever when a config.json knows nothing of them.
+TEST(ConfigTest, AxesOfImportedModelsAreKeptAndHaveDefaults) {
+  TransformerConfig config;
+  config.source_vocabulary = config.target_vocabulary = 10;
+  config.sinusoid_layout = SinusoidLayout::concatenated;
+  config.timescales = Timescales::tensor2tensor;
+  config.position_offset = 1;
+  config.source_end = false;
+  const TransformerConfig read = transformer_config_from_json(to_json(config));
+  EXPECT_EQ(read.sinusoid_layout, SinusoidLayout::concatenated);
+  EXPECT_EQ(read.timescales, Timescales::tensor2tensor);
+  EXPECT_EQ(read.position_offset, 1);
+  EXPECT_FALSE(read.source_end);
+
+  const TransformerConfig old =
+      transformer_config_from_json(R"({"source_vocabulary": 10, "target_vocabulary": 10})");
+  EXPECT_EQ(old.sinusoid_layout, SinusoidLayout::interleaved);
+  EXPECT_EQ(old.timescales, Timescales::paper);
+  EXPECT_EQ(old.position_offset, 0);
+  EXPECT_TRUE(old.source_end);
+
+  config.positions = PositionKind::learned;
+  EXPECT_THROW(config.validate(), InputError) << "an offset into a learned table";
+  config.position_offset = 0;
+  EXPECT_NO_THROW(config.validate());
+  config.width = config.heads = 2;
+  EXPECT_THROW(config.validate(), InputError) << "one timescale that ends where it begins";
+}
+
 TEST(ConfigTest, NamesGoBothWays) {
   for (const NormPlacement v : {NormPlacement::post, NormPlacement::pre})
     EXPECT_EQ(parse_norm_placement(to_string(v)), v);
@@ -204,6 +233,12 @@ TEST(ConfigTest, NamesGoBothWays) {
   }
   for (const PositionKind v : {PositionKind::sinusoidal, PositionKind::learned}) {
     EXPECT_EQ(parse_position_kind(to_string(v)), v);
+  }
+  for (const SinusoidLayout v : {SinusoidLayout::interleaved, SinusoidLayout::concatenated}) {
+    EXPECT_EQ(parse_sinusoid_layout(to_string(v)), v);
+  }
+  for (const Timescales v : {Timescales::paper, Timescales::tensor2tensor}) {
+    EXPECT_EQ(parse_timescales(to_string(v)), v);
   }
   for (const Tie v : {Tie::none, Tie::decoder, Tie::all}) EXPECT_EQ(parse_tie(to_string(v)), v);
   EXPECT_THROW(parse_tie("both"), InputError);

@@ -60,6 +60,39 @@ TEST(TokensTest, UnpackPutsZerosWherePaddingWas) {
 
 // ---- positions ----------------------------------------------------------------------------------------
 
+// tensor2tensor's get_timing_signal_1d, which OpenNMT-tf and CTranslate2 use with positions from 1:
+// sin and then cos of position * exp(-i ln(10000) / (C / 2 - 1)).
+TEST(SinusoidTest, ConcatenatedWithTensor2tensorsTimescalesAndAnOffset) {
+  constexpr int64_t width = 16, half = width / 2;
+  const Tensor table =
+      sinusoid_table(40, width, DType::float64, {SinusoidLayout::concatenated, Timescales::tensor2tensor, 1});
+  for (int64_t p = 0; p < 40; ++p) {
+    for (int64_t i = 0; i < half; ++i) {
+      const double angle = static_cast<double>(p + 1) * std::exp(-static_cast<double>(i) * std::log(10000.0) /
+                                                                 static_cast<double>(half - 1));
+      EXPECT_NEAR(table.row<double>(p)[i], std::sin(angle), 1e-13);
+      EXPECT_NEAR(table.row<double>(p)[half + i], std::cos(angle), 1e-13);
+    }
+  }
+}
+
+// The two layouts hold the same numbers in other columns; an odd width keeps its lone sine.
+TEST(SinusoidTest, LayoutsAreAPermutationOfColumns) {
+  for (const int64_t width : {1, 6, 7}) {
+    const int64_t pairs = (width + 1) / 2;
+    const Tensor paper = sinusoid_table(9, width, DType::float64),
+                 other = sinusoid_table(9, width, DType::float64, {SinusoidLayout::concatenated});
+    for (int64_t p = 0; p < 9; ++p) {
+      for (int64_t c = 0; c < width; ++c) {
+        EXPECT_EQ(paper.row<double>(p)[c], other.row<double>(p)[c % 2 == 0 ? c / 2 : pairs + c / 2]);
+      }
+    }
+  }
+  EXPECT_THROW(
+      sinusoid_table(9, 2, DType::float64, {SinusoidLayout::concatenated, Timescales::tensor2tensor}),
+      InputError);
+}
+
 // The paper, 3.5: PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos(the same).
 TEST(SinusoidTest, IsThePapersFormulaAtAnyWidth) {
   for (const int64_t width : {1, 2, 7, 15, 16, 512}) {

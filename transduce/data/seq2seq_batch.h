@@ -9,15 +9,18 @@ namespace transduce {
 //   target    <s> a b c
 //   expected  a b c </s>
 struct Seq2SeqBatch {
-  Tokens source;    // (M): each sentence ends with </s>, so that none is empty
+  Tokens source;    // (M): each sentence ends with </s>, unless the model was trained without
   Tokens target;    // (N)
   Tensor expected;  // (N) int32
 };
 
-// The chosen examples, in this order.
-Seq2SeqBatch make_seq2seq_batch(const std::vector<Example>& examples, const std::vector<int64_t>& indices);
+// The chosen examples, in this order. `source_end`: see make_source_batch, also for the errors.
+Seq2SeqBatch make_seq2seq_batch(const std::vector<Example>& examples, const std::vector<int64_t>& indices,
+                                bool source_end = true);
 
-// Source sentences alone, for decoding.
-Tokens make_source_batch(const std::vector<std::vector<int32_t>>& sources);
+// Source sentences alone, for decoding. `source_end`: whether each gets the end symbol, as the model's
+// configuration says (TransformerConfig::source_end). Errors: InputError when without it a sentence is empty,
+// since the decoder would have nothing to attend to.
+Tokens make_source_batch(const std::vector<std::vector<int32_t>>& sources, bool source_end = true);
 
 }  // namespace transduce

@@ -42,7 +42,7 @@ std::vector<AttentionMatrix> cross_attention(const Transformer& model,
     pairs.push_back({sources[i], outputs[i]});
   }
   const NoGradient inference;
-  const Seq2SeqBatch batch = make_seq2seq_batch(pairs, order);
+  const Seq2SeqBatch batch = make_seq2seq_batch(pairs, order, model.config().source_end);
   AttentionWeights weights;
   model.decode(batch.target, model.encode(batch.source), batch.source.layout, &weights);
 

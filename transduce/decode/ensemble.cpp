@@ -46,6 +46,8 @@ Ensemble::Ensemble(std::vector<const Transformer*> models) : models_(std::move(m
                 "the models of an ensemble need the same vocabularies, got {} and {} source and {} and {} "
                 "target tokens",
                 a.source_vocabulary, b.source_vocabulary, a.target_vocabulary, b.target_vocabulary);
+    check_input(a.source_end == b.source_end,
+                "some models of the ensemble end their sources with a symbol and some do not");
     caches_.push_back(model->start());
   }
 }

@@ -40,7 +40,7 @@ std::vector<Hypothesis> score(const std::vector<const Transformer*>& models,
   BatchOptions options;
   options.batch_tokens = 4096;
   for (const std::vector<int64_t>& indices : make_batches_in_order(examples, options)) {
-    const Seq2SeqBatch batch = make_seq2seq_batch(examples, indices);
+    const Seq2SeqBatch batch = make_seq2seq_batch(examples, indices, models[0]->config().source_end);
     const std::vector<double> likelihood = likelihoods(models, batch);
     auto next = likelihood.begin();
     for (const int64_t index : indices) {

@@ -96,7 +96,7 @@ void Search::add(std::vector<SearchRequest> requests) {
   const NoGradient inference;
   std::vector<std::vector<int32_t>> sources;
   for (const SearchRequest& request : requests) sources.push_back(request.source);
-  const Tokens source = make_source_batch(sources);
+  const Tokens source = make_source_batch(sources, ensemble_.config().source_end);
   const int64_t positions = ensemble_.max_positions();
   std::vector<int32_t> from;
   for (const auto& sentence : sentences_) {

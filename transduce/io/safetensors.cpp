@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +13,7 @@
 
 #include "transduce/base/error.h"
 #include "transduce/base/file.h"
+#include "transduce/base/half.h"
 #include "transduce/base/text.h"
 
 namespace transduce {
@@ -274,19 +274,6 @@ void read_bytes(std::ifstream& stream, const std::string& file, void* to, uint64
   check_input(static_cast<uint64_t>(stream.gcount()) == bytes,
               "{}: reading stopped {} bytes short: the disk fails or the file changes while it is read", file,
               bytes - static_cast<uint64_t>(stream.gcount()));
-}
-
-float from_bfloat16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
-
-float from_half(uint16_t bits) {
-  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16, exponent = (bits >> 10) & 31,
-                 mantissa = bits & 0x3ff;
-  if (exponent == 0) {  // zero or subnormal: mantissa * 2^-24
-    const float magnitude = std::ldexp(static_cast<float>(mantissa), -24);
-    return sign ? -magnitude : magnitude;
-  }
-  const uint32_t wide = exponent == 31 ? 255 : exponent + (127 - 15);
-  return std::bit_cast<float>(sign | wide << 23 | mantissa << 13);
 }
 
 // Reads `count` two-byte elements and widens them.

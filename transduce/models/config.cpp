@@ -20,6 +20,10 @@ const Names<Activation> kActivations{{Activation::relu, "relu"},
                                      {Activation::swiglu, "swiglu"}};
 const Names<PositionKind> kPositionKinds{{PositionKind::sinusoidal, "sinusoidal"},
                                          {PositionKind::learned, "learned"}};
+const Names<SinusoidLayout> kSinusoidLayouts{{SinusoidLayout::interleaved, "interleaved"},
+                                             {SinusoidLayout::concatenated, "concatenated"}};
+const Names<Timescales> kTimescales{{Timescales::paper, "paper"},
+                                    {Timescales::tensor2tensor, "tensor2tensor"}};
 const Names<Tie> kTies{{Tie::none, "none"}, {Tie::decoder, "decoder"}, {Tie::all, "all"}};
 
 template <class E>
@@ -56,9 +60,13 @@ void visit_fields(Config& c, Visitor&& visit) {
   visit("activation", c.activation);
   visit("positions", c.positions);
   visit("max_positions", c.max_positions);
+  visit("sinusoid_layout", c.sinusoid_layout);
+  visit("timescales", c.timescales);
+  visit("position_offset", c.position_offset);
   visit("tie", c.tie);
   visit("embedding_scale", c.embedding_scale);
   visit("output_bias", c.output_bias);
+  visit("source_end", c.source_end);
   visit("dropout", c.dropout);
   visit("attention_dropout", c.attention_dropout);
   visit("activation_dropout", c.activation_dropout);
@@ -68,6 +76,8 @@ void parse_enum(const std::string& text, NormPlacement& value) { value = parse_n
 void parse_enum(const std::string& text, NormKind& value) { value = parse_norm_kind(text); }
 void parse_enum(const std::string& text, Activation& value) { value = parse_activation(text); }
 void parse_enum(const std::string& text, PositionKind& value) { value = parse_position_kind(text); }
+void parse_enum(const std::string& text, SinusoidLayout& value) { value = parse_sinusoid_layout(text); }
+void parse_enum(const std::string& text, Timescales& value) { value = parse_timescales(text); }
 void parse_enum(const std::string& text, Tie& value) { value = parse_tie(text); }
 
 template <class T>
@@ -107,6 +117,8 @@ const char* to_string(NormPlacement value) { return name_in(kNormPlacements, val
 const char* to_string(NormKind value) { return name_in(kNormKinds, value); }
 const char* to_string(Activation value) { return name_in(kActivations, value); }
 const char* to_string(PositionKind value) { return name_in(kPositionKinds, value); }
+const char* to_string(SinusoidLayout value) { return name_in(kSinusoidLayouts, value); }
+const char* to_string(Timescales value) { return name_in(kTimescales, value); }
 const char* to_string(Tie value) { return name_in(kTies, value); }
 
 NormPlacement parse_norm_placement(const std::string& name) {
@@ -117,6 +129,10 @@ Activation parse_activation(const std::string& name) { return parse_in(kActivati
 PositionKind parse_position_kind(const std::string& name) {
   return parse_in(kPositionKinds, "kind of positions", name);
 }
+SinusoidLayout parse_sinusoid_layout(const std::string& name) {
+  return parse_in(kSinusoidLayouts, "sinusoid layout", name);
+}
+Timescales parse_timescales(const std::string& name) { return parse_in(kTimescales, "timescales", name); }
 Tie parse_tie(const std::string& name) { return parse_in(kTies, "tying", name); }
 
 void TransformerConfig::validate() const {
@@ -133,6 +149,13 @@ void TransformerConfig::validate() const {
   check_range("encoder layers", encoder_layers, 0, 1024);
   check_range("decoder layers", decoder_layers, 1, 1024);
   check_range("max positions", max_positions, 1, 1 << 24);
+  check_range("position offset", position_offset, 0, 1 << 24);
+  check_input(positions == PositionKind::sinusoidal || position_offset == 0,
+              "position offset {} does not go with learned positions, whose first row is the first token's: "
+              "give 0",
+              position_offset);
+  check_input(timescales != Timescales::tensor2tensor || width >= 3,
+              "tensor2tensor's timescales need a width of 3 or more, got {}", width);
   check_input(norm_epsilon > 0.0 && norm_epsilon < 1.0,
               "norm epsilon {} is out of range: give a value between 0 and 1", norm_epsilon);
   check_input(

@@ -31,10 +31,15 @@ struct TransformerConfig {
   Activation activation = Activation::relu;
   PositionKind positions = PositionKind::sinusoidal;
   int64_t max_positions = 1024;  // of learned positions
+  // Of sinusoidal positions; other programs' models differ from the paper here (nn/positions.h).
+  SinusoidLayout sinusoid_layout = SinusoidLayout::interleaved;
+  Timescales timescales = Timescales::paper;
+  int64_t position_offset = 0;  // the position of a sequence's first token
   Tie tie = Tie::none;
   bool embedding_scale = true;  // times sqrt(C)
   bool output_bias = false;
-  double dropout = 0.1;  // after each sublayer and on the embeddings
+  bool source_end = true;  // source sequences end with the end symbol
+  double dropout = 0.1;    // after each sublayer and on the embeddings
   double attention_dropout = 0.0;
   double activation_dropout = 0.0;
 
@@ -48,11 +53,15 @@ const char* to_string(NormPlacement value);
 const char* to_string(NormKind value);
 const char* to_string(Activation value);
 const char* to_string(PositionKind value);
+const char* to_string(SinusoidLayout value);
+const char* to_string(Timescales value);
 const char* to_string(Tie value);
 NormPlacement parse_norm_placement(const std::string& name);
 NormKind parse_norm_kind(const std::string& name);
 Activation parse_activation(const std::string& name);
 PositionKind parse_position_kind(const std::string& name);
+SinusoidLayout parse_sinusoid_layout(const std::string& name);
+Timescales parse_timescales(const std::string& name);
 Tie parse_tie(const std::string& name);
 
 // The whole configuration as a JSON object with the fields' names, and back. Fields that are absent keep

@@ -24,6 +24,10 @@ TokenEmbedding::Options embedding_options(const TransformerConfig& c) {
   return {c.embedding_scale ? std::sqrt(static_cast<double>(c.width)) : 1.0, static_cast<float>(c.dropout)};
 }
 
+Sinusoids sinusoids(const TransformerConfig& c) {
+  return {c.sinusoid_layout, c.timescales, c.position_offset};
+}
+
 }  // namespace
 
 EncoderLayer::EncoderLayer(const Scope& scope, const TransformerConfig& c)
@@ -70,7 +74,7 @@ Transformer::Transformer(const TransformerConfig& config, Unallocated) : config_
   const Embedding target =
       shared ? source : Embedding(root / "target_embedding", c.target_vocabulary, c.width);
   const auto positions = [&](const char* side) {
-    return Positions(root / side, c.positions, c.max_positions, c.width);
+    return Positions(root / side, c.positions, c.max_positions, c.width, sinusoids(c));
   };
   embeddings_.emplace_back(source, positions("source_positions"), embedding_options(c));
   embeddings_.emplace_back(target, positions("target_positions"), embedding_options(c));

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <mutex>
+#include <stdexcept>
 
 namespace transduce {
 
@@ -10,21 +11,43 @@ struct Positions::Cache {
   Var table;
 };
 
-Tensor sinusoid_table(int64_t positions, int64_t width, DType dtype) {
+namespace {
+
+// What a position is divided by in column pair `pair` of `pairs`.
+double timescale(Timescales kind, int64_t pair, int64_t pairs, int64_t width) {
+  const auto i = static_cast<double>(pair);
+  switch (kind) {
+    case Timescales::paper:
+      return std::pow(10000.0, 2.0 * i / static_cast<double>(width));
+    case Timescales::tensor2tensor:
+      return std::pow(10000.0, i / static_cast<double>(pairs - 1));
+  }
+  throw std::logic_error("[positions] unknown timescales");
+}
+
+}  // namespace
+
+Tensor sinusoid_table(int64_t positions, int64_t width, DType dtype, const Sinusoids& sinusoids) {
+  const int64_t pairs = (width + 1) / 2;
+  check_input(sinusoids.timescales != Timescales::tensor2tensor || pairs > 1,
+              "tensor2tensor's timescales need a width of 3 or more, got {}", width);
+  const bool interleaved = sinusoids.layout == SinusoidLayout::interleaved;
   Tensor table({positions, width}, DType::float64);
-  for (int64_t p = 0; p < positions; ++p) {
-    double* row = table.row<double>(p);
-    for (int64_t c = 0; c < width; ++c) {
-      const double exponent = static_cast<double>(c - c % 2) / static_cast<double>(width);
-      const double angle = static_cast<double>(p) / std::pow(10000.0, exponent);
-      row[c] = c % 2 == 0 ? std::sin(angle) : std::cos(angle);
+  for (int64_t pair = 0; pair < pairs; ++pair) {
+    const double divisor = timescale(sinusoids.timescales, pair, pairs, width);
+    const int64_t sine = interleaved ? 2 * pair : pair, cosine = interleaved ? sine + 1 : pairs + pair;
+    for (int64_t p = 0; p < positions; ++p) {
+      const double angle = static_cast<double>(sinusoids.offset + p) / divisor;
+      table.row<double>(p)[sine] = std::sin(angle);
+      if (cosine < width) table.row<double>(p)[cosine] = std::cos(angle);
     }
   }
   return table.to(dtype);
 }
 
-Positions::Positions(const Scope& scope, PositionKind kind, int64_t max_positions, int64_t width)
-    : kind_(kind), width_(width), sinusoids_(std::make_shared<Cache>()) {
+Positions::Positions(const Scope& scope, PositionKind kind, int64_t max_positions, int64_t width,
+                     const Sinusoids& sinusoids)
+    : kind_(kind), width_(width), sinusoids_(sinusoids), computed_(std::make_shared<Cache>()) {
   if (kind == PositionKind::learned) {
     learned_ = scope.declare("weight", {max_positions, width},
                              Init::normal(1.0 / std::sqrt(static_cast<double>(width))));
@@ -44,12 +67,12 @@ Var Positions::table(const Tensor& positions, DType dtype) const {
                 needed, learned_.dim(0));
     return learned_;
   }
-  const std::lock_guard<std::mutex> lock(sinusoids_->mutex);
-  Var& table = sinusoids_->table;
+  const std::lock_guard<std::mutex> lock(computed_->mutex);
+  Var& table = computed_->table;
   if (table.empty() || table.dim(0) < needed || table.dtype() != dtype) {
     int64_t rows = 256;
     while (rows < needed) rows *= 2;
-    table = Var(sinusoid_table(rows, width_, dtype));
+    table = Var(sinusoid_table(rows, width_, dtype, sinusoids_));
   }
   return table;
 }

@@ -9,16 +9,39 @@ namespace transduce {
 
 enum class PositionKind { sinusoidal, learned };
 
-// The paper, 3.5, interleaved: table[p][2i] = sin(p / 10000^(2i / C)), table[p][2i + 1] = cos of the same.
-// An odd width ends with a sine. Returns (positions, width), computed in float64.
-Tensor sinusoid_table(int64_t positions, int64_t width, DType dtype);
+// Where the sine and the cosine of a frequency stand in a row.
+enum class SinusoidLayout {
+  interleaved,   // columns 2i and 2i + 1 (the paper, 3.5)
+  concatenated,  // columns i and C / 2 + i: all sines, then all cosines (tensor2tensor, OpenNMT, Marian)
+};
+
+// What a position is divided by in column pair i of C / 2.
+enum class Timescales {
+  paper,          // 10000^(2i / C): from 1 to somewhat below 10000 (the paper, 3.5)
+  tensor2tensor,  // 10000^(i / (C / 2 - 1)): from 1 to 10000 itself (tensor2tensor, OpenNMT-tf, fairseq)
+};
+
+// The axes along which published models differ; the defaults are the paper's.
+struct Sinusoids {
+  SinusoidLayout layout = SinusoidLayout::interleaved;
+  Timescales timescales = Timescales::paper;
+  int64_t offset = 0;  // the position of a sequence's first token: 0 in the paper, 1 in OpenNMT-tf
+
+  bool operator==(const Sinusoids&) const = default;
+};
+
+// Row p is position offset + p: sin and cos of (offset + p) / timescale, the paper, 3.5. An odd width ends
+// with a sine that has no cosine. Returns (positions, width), computed in float64. Errors: InputError for
+// tensor2tensor's timescales and a width below 3, which is a division by zero.
+Tensor sinusoid_table(int64_t positions, int64_t width, DType dtype, const Sinusoids& sinusoids = {});
 
 // What is added to the embeddings so that the model knows the order: a table with one row a position.
 class Positions {
  public:
   // `max_positions` rows for learned ones, drawn from a normal distribution of deviation C^-0.5; sinusoids
   // have no end and are computed as far as asked for.
-  Positions(const Scope& scope, PositionKind kind, int64_t max_positions, int64_t width);
+  Positions(const Scope& scope, PositionKind kind, int64_t max_positions, int64_t width,
+            const Sinusoids& sinusoids = {});
 
   // A table (P, C) with P > the last position of `positions` (N) int32.
   // Errors: InputError when a learned table is too short.
@@ -28,8 +51,9 @@ class Positions {
   PositionKind kind_;
   int64_t width_;
   Var learned_;  // (max_positions, C)
+  Sinusoids sinusoids_;
   struct Cache;
-  std::shared_ptr<Cache> sinusoids_;  // grows; shared by the copies of a model and safe for threads
+  std::shared_ptr<Cache> computed_;  // grows; shared by the copies of a model and safe for threads
 };
 
 }  // namespace transduce

@@ -109,7 +109,7 @@ class Run {
       last_batch_ = run_.batches->next();
       std::vector<int64_t> all(last_batch_.size());
       std::iota(all.begin(), all.end(), 0);
-      group.push_back(make_seq2seq_batch(last_batch_, all));
+      group.push_back(make_seq2seq_batch(last_batch_, all, run_.model->transformer->config().source_end));
     }
     progress_.report = trainer_.update(group);
     const Clock::time_point end = Clock::now();

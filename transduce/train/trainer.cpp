@@ -59,7 +59,7 @@ Validation validate(const Transformer& model, const std::vector<Example>& exampl
   double total = 0.0;
   int64_t right = 0;
   for (const auto& indices : make_batches_in_order(examples, options)) {
-    const Seq2SeqBatch batch = make_seq2seq_batch(examples, indices);
+    const Seq2SeqBatch batch = make_seq2seq_batch(examples, indices, model.config().source_end);
     const ops::CrossEntropy loss = model.loss(model.forward(batch.source, batch.target), batch.expected, 0.0);
     total += loss.total;
     for (int64_t i = 0; i < batch.expected.size(); ++i) {
