@@ -31,7 +31,7 @@ class Evaluation {
   // Adds lines: a system's and its references'. Errors: see collect_statistics.
   void add(std::span<const std::string> hypotheses, ReferenceSets references);
 
-  // Statistics of the first lines that were added by the last call of add.
+  // Statistics of the lines that were added last.
   const Statistics& last(size_t metric) const { return last_[source_[metric]]; }
   // Statistics of all lines; kept only with `keep_lines`.
   const Statistics& kept(size_t metric) const { return kept_[source_[metric]]; }
@@ -52,7 +52,7 @@ class Evaluation {
   std::vector<std::vector<double>> sums_;
 };
 
-// The scores of a line each, with tabs between them, or as JSON objects; for what `add` was last called with.
+// The scores of each of the lines that were added last: with tabs between them, or a JSON object a line.
 void print_lines(const Evaluation& evaluation, bool json);
 
 // A table for people, or one JSON object. With `resampling`, also intervals; with `baseline` too, p-values.
