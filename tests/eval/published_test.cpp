@@ -137,7 +137,8 @@ TEST(PublishedChrf, Cases) {
 
 TEST(PublishedTer, Cases) {
   SKIP_WITHOUT_CASES();
-  for (const json& c : read_json(sacrebleu_cases() / "cases.json")["test_ter"]["test_cases"]) {
+  const json cases = read_json(sacrebleu_cases() / "cases.json")["test_ter"];
+  for (const json& c : cases["test_cases"]) {
     EXPECT_NEAR(corpus_ter(c[0].get<Lines>(), c[1].get<Lines>()).score, 100 * c[2].get<double>(), 0.1) << c;
   }
 }
