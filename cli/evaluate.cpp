@@ -1,8 +1,10 @@
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 
 #include "cli/command.h"
-#include "cli/console.h"
+#include "cli/evaluation.h"
+#include "cli/metric_options.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
 #include "cli/search_flags.h"
@@ -15,16 +17,43 @@ namespace {
 struct Options {
   std::string model;
   std::vector<std::string> test, test_source, test_target;
-  std::string hypothesis, reference, tokenizer = "word", normalize = "none";
+  std::string hypothesis, baseline;
+  std::vector<std::string> references;
   std::string task;
   TaskSpec task_spec;
   int64_t examples = 128;
-  uint64_t seed = 0;
+  std::optional<uint64_t> seed;
   SearchFlags search;
-  bool json = false;
+  MetricOptions metrics;
+  std::optional<int64_t> bootstrap, randomization;
+  std::optional<std::string> significance;
+  bool sentence_level = false, json = false;
 
   void add_to(CLI::App& app) {
-    std::string group = "A model on test pairs";
+    add_model_options(app);
+    std::string group = "Files";
+    app.add_option("--hypothesis", hypothesis, "generated lines; a file, which may be .gz, or -")
+        ->group(group);
+    app.add_option("--reference", references, "the right lines; may repeat: several references for each line")
+        ->take_all()
+        ->group(group);
+    metrics.add_to(app);
+    group = "Is it luck?";
+    app.add_option("--baseline", baseline, "lines of another system, to be compared with")->group(group);
+    app.add_option("--significance", significance,
+                   "the test with a baseline: bootstrap or randomization; default: bootstrap")
+        ->group(group);
+    app.add_option("--bootstrap", bootstrap,
+                   "drawings of the bootstrap (1000 with a baseline); also gives a 95 % interval without one")
+        ->group(group);
+    app.add_option("--randomization", randomization, "trials of approximate randomization; default: 10000")
+        ->group(group);
+    app.add_flag("--sentence-level", sentence_level, "print the scores of each line, not of all");
+    app.add_flag("--json", json, "print one JSON object; with --sentence-level one a line");
+  }
+
+  void add_model_options(CLI::App& app) {
+    const std::string group = "A model on test pairs";
     app.add_option("--model", model, "directory of the model")->group(group);
     app.add_option("--test", test, "test pairs: lines of source<TAB>target; may repeat, may be .gz")
         ->take_all()
@@ -42,17 +71,36 @@ struct Options {
     app.add_option("--task-min-length", task_spec.min_length, "shortest source of the task")->group(group);
     app.add_option("--task-max-length", task_spec.max_length, "longest source of the task")->group(group);
     app.add_option("--examples", examples, "examples of the task")->group(group);
-    app.add_option("--seed", seed, "the seed of the training, whose examples are avoided")->group(group);
-    search.add_to(app);
-    group = "Two files";
-    app.add_option("--hypothesis", hypothesis, "generated lines")->group(group);
-    app.add_option("--reference", reference, "the right lines")->group(group);
-    app.add_option("--tokenizer", tokenizer, "what a token is in them: word or char")->group(group);
-    app.add_option("--normalize", normalize, "Unicode normal form to compare in: none, nfc, nfd or nfkc")
+    app.add_option(
+           "--seed", seed,
+           "the seed of the training, whose examples are avoided (default: 0), and of the tests for luck "
+           "(default: 12345)")
         ->group(group);
-    app.add_flag("--json", json, "print one JSON object");
+    search.add_to(app);
   }
+
+  // How luck is judged, if at all. Errors: InputError for options that do not go together.
+  std::optional<Resampling> resampling() const;
 };
+
+std::optional<Resampling> Options::resampling() const {
+  const std::string kind = significance.value_or("bootstrap");
+  check_input(kind == "bootstrap" || kind == "randomization",
+              "unknown test \"{}\": --significance takes bootstrap or randomization", kind);
+  const bool randomized = kind == "randomization";
+  check_input(!baseline.empty() || !significance,
+              "--significance compares two systems: give --baseline FILE too");
+  check_input(!randomization || randomized, "--randomization goes with --significance randomization");
+  check_input(!bootstrap || !randomized, "--bootstrap goes with --significance bootstrap");
+  if (baseline.empty() && !bootstrap) return std::nullopt;
+  check_input(!sentence_level, "--sentence-level has one score a line: there is nothing to resample");
+  Resampling result;
+  result.randomization = randomized;
+  result.options.trials = randomized ? randomization.value_or(10000) : bootstrap.value_or(1000);
+  result.options.seed = seed.value_or(result.options.seed);
+  result.options.validate();
+  return result;
+}
 
 std::vector<TextPair> test_pairs(const Options& o) {
   check_input(
@@ -70,56 +118,124 @@ std::vector<TextPair> test_pairs(const Options& o) {
   std::vector<TextPair> pairs;
   // Past the first examples of this seed, which training validated on.
   for (int64_t i = 0; i < o.examples; ++i) {
-    pairs.push_back(task.example(held_out_seed(o.seed), (uint64_t{1} << 24) + static_cast<uint64_t>(i)));
+    pairs.push_back(
+        task.example(held_out_seed(o.seed.value_or(0)), (uint64_t{1} << 24) + static_cast<uint64_t>(i)));
   }
   return pairs;
 }
 
-ErrorRates evaluate_model(const Options& o) {
-  const std::vector<TextPair> pairs = test_pairs(o);
-  const Seq2SeqModel model = load_model(o.model);
-  const Translator::Options options = o.search.options();
+// The best translation of each pair's source.
+std::vector<std::string> translate_all(const Seq2SeqModel& model, const std::vector<TextPair>& pairs,
+                                       const Translator::Options& options) {
   const Translator translator(model, options);
-  std::vector<std::vector<Translation>> translations;
+  std::vector<std::string> translations;
   StatusLine status;
   const auto chunk = static_cast<size_t>(options.read_ahead);
   for (size_t begin = 0; begin < pairs.size(); begin += chunk) {
     std::vector<std::string> sources;
     for (size_t i = begin; i < std::min(pairs.size(), begin + chunk); ++i) sources.push_back(pairs[i].source);
-    for (auto& found : translator.translate(sources)) translations.push_back(std::move(found));
+    for (auto& found : translator.translate(sources)) translations.push_back(std::move(found.front().text));
     status.show(bar(static_cast<double>(translations.size()) / static_cast<double>(pairs.size())));
   }
-  return compare(translations, pairs, *model.target);
+  return translations;
 }
 
-ErrorRates evaluate_files(const Options& o) {
-  check_input(!o.hypothesis.empty() && !o.reference.empty(),
+void evaluate_model(const Options& o) {
+  const auto resampling = o.resampling();
+  const std::vector<TextPair> pairs = test_pairs(o);
+  std::vector<std::string> baseline_lines;
+  if (!o.baseline.empty()) baseline_lines = read_lines(o.baseline);
+  check_input(o.baseline.empty() || baseline_lines.size() == pairs.size(),
+              "{} has {} lines but there are {} test pairs; line i must belong to pair i",
+              in_quotes(o.baseline), baseline_lines.size(), pairs.size());
+  const Seq2SeqModel model = load_model(o.model);
+  const TokenizerSpec units = o.metrics.units({model.target->kind(), model.target->normal_form()});
+  const auto metrics = o.metrics.choose(units, o.task.empty() && !o.metrics.names_units(), o.sentence_level);
+
+  std::vector<std::vector<std::string>> references(1);
+  for (const TextPair& pair : pairs) references[0].push_back(pair.target);
+  Evaluation evaluation(metrics, 1, resampling.has_value()), baseline(metrics, 1, true);
+  evaluation.add(translate_all(model, pairs, o.search.options()), references);
+  if (o.sentence_level) return print_lines(evaluation, o.json);
+  if (!o.baseline.empty()) baseline.add(baseline_lines, references);
+  print_scores(evaluation, o.baseline.empty() ? nullptr : &baseline, resampling, o.json);
+}
+
+// Files whose lines belong together, read side by side in pieces, so that any amount of text fits.
+class SideBySide {
+ public:
+  // Errors: InputError when standard input is named twice; as LineReader.
+  explicit SideBySide(const std::vector<std::string>& files) : pieces_(files.size()) {
+    check_input(std::count(files.begin(), files.end(), "-") <= 1,
+                "standard input (-) can be one of the files only");
+    for (const std::string& file : files) readers_.emplace_back(file);
+  }
+
+  // Reads the next lines of every file; false at the end of all. Errors: InputError with the numbers of lines
+  // when one file ends before another.
+  bool next() {
+    for (auto& piece : pieces_) piece.clear();
+    for (size_t line = 0; line < lines_a_piece; ++line) {
+      std::vector<size_t> ended;
+      for (size_t f = 0; f < readers_.size(); ++f) {
+        std::string text;
+        if (readers_[f].next(text)) {
+          pieces_[f].push_back(std::move(text));
+        } else {
+          ended.push_back(f);
+        }
+      }
+      if (ended.size() == readers_.size()) break;
+      if (!ended.empty()) fail_unequal(ended.front());
+    }
+    return !pieces_[0].empty();
+  }
+
+  std::span<const std::vector<std::string>> pieces() const { return pieces_; }
+
+ private:
+  static constexpr size_t lines_a_piece = 8192;
+
+  [[noreturn]] void fail_unequal(size_t shorter) {
+    std::string text;
+    size_t longer = shorter;
+    for (size_t f = 0; f < readers_.size(); ++f) {
+      while (readers_[f].next(text)) continue;
+      if (readers_[f].number() > readers_[longer].number()) longer = f;
+    }
+    fail_input("{} has {} lines but {} has {}; line i of one must belong to line i of the other",
+               readers_[shorter].name(), readers_[shorter].number(), readers_[longer].name(),
+               readers_[longer].number());
+  }
+
+  std::vector<LineReader> readers_;
+  std::vector<std::vector<std::string>> pieces_;  // of each file
+};
+
+void evaluate_files(const Options& o) {
+  check_input(!o.hypothesis.empty() && !o.references.empty(),
               "give --model and test data, or --hypothesis FILE and --reference FILE");
-  const TokenizerSpec spec{parse_tokenizer_kind(o.tokenizer), parse_normal_form(o.normalize)};
-  ErrorRates rates;
-  for (const TextPair& pair : read_parallel({o.hypothesis}, {o.reference})) {
-    rates.add(units_of(pair.source, spec), units_of(pair.target, spec));
-  }
-  return rates;
-}
+  const auto resampling = o.resampling();
+  const TokenizerSpec units = o.metrics.units({TokenizerKind::word, NormalForm::none});
+  const auto metrics = o.metrics.choose(units, !o.metrics.names_units(), o.sentence_level);
 
-void print_rates(const ErrorRates& rates, bool json) {
-  if (json) {
-    const nlohmann::ordered_json object{{"sequences", rates.sequences},
-                                        {"tokens", rates.tokens},
-                                        {"token-accuracy", rates.token_accuracy()},
-                                        {"exact-match", rates.exact_match()},
-                                        {"sequence-error-rate", rates.sequence_error_rate()},
-                                        {"token-error-rate", rates.token_error_rate()}};
-    print("{}\n", object.dump());
-    return;
+  std::vector<std::string> files{o.hypothesis};
+  files.insert(files.end(), o.references.begin(), o.references.end());
+  const bool with_baseline = !o.baseline.empty();
+  if (with_baseline) files.push_back(o.baseline);
+  Evaluation evaluation(metrics, o.references.size(), resampling.has_value());
+  Evaluation baseline(metrics, o.references.size(), true);
+  SideBySide lines(files);
+  while (lines.next()) {
+    const auto references = lines.pieces().subspan(1, o.references.size());
+    evaluation.add(lines.pieces().front(), references);
+    if (with_baseline) baseline.add(lines.pieces().back(), references);
+    if (o.sentence_level) print_lines(evaluation, o.json);
   }
-  print("sequences            {:>8}\n", rates.sequences);
-  print("tokens               {:>8}\n", rates.tokens);
-  print("token accuracy       {:>8.2f} %\n", 100.0 * rates.token_accuracy());
-  print("exact match          {:>8.2f} %\n", 100.0 * rates.exact_match());
-  print("sequence error rate  {:>8.2f} %\n", 100.0 * rates.sequence_error_rate());
-  print("token error rate     {:>8.2f} %\n", 100.0 * rates.token_error_rate());
+  check_input(evaluation.lines() > 0, "{} has no line to evaluate", in_quotes(o.hypothesis));
+  if (!o.sentence_level) {
+    print_scores(evaluation, with_baseline ? &baseline : nullptr, resampling, o.json);
+  }
 }
 
 }  // namespace
@@ -133,15 +249,21 @@ int evaluate_command(int argc, char** argv) {
       "  sequence error rate  sequences that are not; in grapheme-to-phoneme this is the word error rate "
       "(WER)\n"
       "  token error rate     insertions, deletions and substitutions by tokens of the reference; in\n"
-      "                       grapheme-to-phoneme this is the phoneme error rate (PER)",
+      "                       grapheme-to-phoneme this is the phoneme error rate (PER)\n"
+      "  BLEU, chrF, TER      as sacreBLEU 2 gives them, with its signature",
       "  transduce evaluate --model model/g2p --test test.tsv --beam 5\n"
-      "  transduce evaluate --hypothesis out.txt --reference right.txt --tokenizer char");
+      "  transduce evaluate --hypothesis out.txt --reference right.txt --metrics bleu,chrf,ter\n"
+      "  transduce evaluate --hypothesis new.txt --baseline old.txt --reference right.txt --bootstrap 1000");
   Options options;
   options.add_to(parser);
   if (const auto status = parser.read(argc, argv)) return *status;
-  check_input(options.model.empty() || (options.hypothesis.empty() && options.reference.empty()),
+  check_input(options.model.empty() || (options.hypothesis.empty() && options.references.empty()),
               "--model and --hypothesis are two things to evaluate: give one of them");
-  print_rates(options.model.empty() ? evaluate_files(options) : evaluate_model(options), options.json);
+  if (options.model.empty()) {
+    evaluate_files(options);
+  } else {
+    evaluate_model(options);
+  }
   return 0;
 }
 

@@ -112,12 +112,13 @@ TEST_F(TrainedModel, EvaluatesATaskPairsAndFiles) {
   EXPECT_EQ(place_->run("evaluate --model m --test pairs.tsv").status, 0);
   write(*place_ / "h", "a b c\nd e\n");
   write(*place_ / "r", "a b c\nd f g\n");
-  const Result files = place_->run("evaluate --hypothesis h --reference r --json");
+  const Result files = place_->run("evaluate --hypothesis h --reference r --tokenizer word --json");
   // One of two lines is right; line two holds one right place of three and needs two edits; six reference
   // tokens.
-  EXPECT_EQ(files.output,
-            "{\"sequences\":2,\"tokens\":6,\"token-accuracy\":0.6666666666666666,\"exact-match\":0.5,"
-            "\"sequence-error-rate\":0.5,\"token-error-rate\":0.3333333333333333}\n");
+  EXPECT_TRUE(files.output.starts_with(
+      "{\"sequences\":2,\"tokens\":6,\"token-accuracy\":0.6666666666666666,\"exact-match\":0.5,"
+      "\"sequence-error-rate\":0.5,\"token-error-rate\":0.3333333333333333"))
+      << files.output;
 }
 
 TEST(Training, TheSameSeedAndThreadsGiveTheSameBits) {

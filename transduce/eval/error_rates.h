@@ -1,12 +1,15 @@
 #pragma once
 
-// How far generated sequences are from the right ones.
+// How far generated sequences are from the right ones, token by token.
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "transduce/data/tokenizer.h"
+#include "transduce/eval/metric.h"
 
 namespace transduce {
 
@@ -25,14 +28,41 @@ struct ErrorRates {
   double token_accuracy() const;       // right / positions: one token too many or too few counts as wrong
   double exact_match() const;          // exact / sequences
   double sequence_error_rate() const;  // 1 - exact_match; in grapheme-to-phoneme the word error rate (WER)
-  double token_error_rate() const;     // edits / tokens; in grapheme-to-phoneme the phoneme error rate (PER)
+  // edits / tokens; in grapheme-to-phoneme the phoneme error rate (PER). It may be above 1. Without any token
+  // in the references: 0 if nothing was generated either, else 1.
+  double token_error_rate() const;
 };
 
-// The fewest insertions, deletions and substitutions that turn a into b (Levenshtein 1966).
+// The fewest insertions, deletions and substitutions that turn a into b (Levenshtein 1966). Memory is linear;
+// time is |a| |b| / 64 steps of a few instructions (Myers, "A fast bit-vector algorithm for approximate
+// string matching", JACM 1999; Hyyro, "A bit-vector algorithm for computing Levenshtein and Damerau edit
+// distances", 2003) for what is left once equal beginnings and ends are cut off.
 int64_t edit_distance(const std::vector<std::string>& a, const std::vector<std::string>& b);
 
 // The units that are compared: a text as this kind of tokenizer cuts it, whether or not a vocabulary knows
 // them.
 std::vector<std::string> units_of(const std::string& text, const TokenizerSpec& spec);
+
+enum class RateKind { token_accuracy, exact_match, sequence_error_rate, token_error_rate };
+
+// One of the four rates, in per cent. All four take the same statistics, so those of one serve the others.
+class Rate : public Metric {
+ public:
+  Rate(RateKind kind, const TokenizerSpec& units) : kind_(kind), units_(units) {}
+
+  std::string name() const override;
+  std::string settings() const override;  // "case:mixed|tok:word|norm:none"
+  size_t width() const override { return 6; }
+  // Of several references, the one with the fewest edits is counted, the first of equals: a sequence is right
+  // when it equals any of them.
+  void measure(const Segment& segment, std::span<double> statistics) const override;
+  double score(std::span<const double> sums) const override;
+  // The sums under their names.
+  static ErrorRates rates(std::span<const double> sums);
+
+ private:
+  RateKind kind_;
+  TokenizerSpec units_;
+};
 
 }  // namespace transduce
