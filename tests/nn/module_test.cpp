@@ -154,6 +154,8 @@ TEST(ParameterSetTest, LiesInOneBufferOfValuesAndOneOfGradients) {
   EXPECT_EQ(set.find("a.weight"), nullptr);
 
   // Each begins on a cache line; what lies between is zero, so that norms over the buffer are right.
+  a.gradient().data<float>()[3] = 7.0f;  // before all gradients were asked for: taken over
+  EXPECT_EQ(set.gradients().data<float>()[3], 7.0f);
   for (const Var& p : {a, b}) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(p.value().data<float>()) % 64, 0u);
     EXPECT_EQ(p.value().data<float>() - set.values().data<float>(),

@@ -85,9 +85,10 @@ int64_t activated_width(const char* op, Activation kind, int64_t width) {
   return width / 2;
 }
 
-// Rows of logits at a time: about a megabyte, so that a chunk stays in cache.
+// Rows of logits at a time: about 16 MB of them, and enough that the products with the output layer, whose
+// gradient is read and written once a chunk, are worth their memory traffic.
 int64_t chunk_rows(int64_t rows, int64_t vocabulary) {
-  const int64_t wanted = std::max<int64_t>(16, (int64_t{1} << 18) / std::max<int64_t>(vocabulary, 1));
+  const int64_t wanted = std::max<int64_t>(256, (int64_t{1} << 22) / std::max<int64_t>(vocabulary, 1));
   return std::max<int64_t>(1, std::min(rows, wanted));
 }
 

@@ -190,4 +190,14 @@ void parallel_each(int64_t count, const std::function<void(int64_t)>& body) {
   });
 }
 
+bool run_together(int64_t count, const std::function<void(int64_t)>& body) {
+  if (inside_loop) return false;
+  std::unique_lock<std::mutex> lock(pool().mutex, std::try_to_lock);
+  if (!lock.owns_lock() || count > pool().helpers->threads()) return false;
+  FirstException failure;
+  pool().helpers->run(count, [&](int64_t i) { failure.run([&] { body(i); }); });
+  failure.rethrow();
+  return true;
+}
+
 }  // namespace transduce

@@ -30,4 +30,9 @@ void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t
 // unequal cost that write disjoint results.
 void parallel_each(int64_t count, const std::function<void(int64_t)>& body);
 
+// Runs body(0) to body(count - 1) at the same time, count <= threads(), so that they may wait for one
+// another; loops within them run in place. Returns false, having run nothing, where the threads are busy. An
+// exception thrown by a body is rethrown to the caller when all have ended.
+bool run_together(int64_t count, const std::function<void(int64_t)>& body);
+
 }  // namespace transduce

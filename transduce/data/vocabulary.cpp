@@ -81,8 +81,10 @@ size_t unescape_one(std::string_view rest, std::string& token) {
 Vocabulary::Vocabulary() : tokens_(special_names.begin(), special_names.end()) {}
 
 void Vocabulary::add(std::string token) {
-  check_input(token.size() <= max_token_bytes, "the token {} is {} bytes long; at most {} are allowed",
-              in_quotes(token, 40), token.size(), max_token_bytes);
+  if (token.size() > max_token_bytes) {
+    fail_input("the token {} is {} bytes long; at most {} are allowed", in_quotes(token, 40), token.size(),
+               max_token_bytes);
+  }
   check_input(tokens_.size() < max_tokens, "a vocabulary holds at most {} tokens; give a smaller size",
               max_tokens);
   ids_.emplace(token, static_cast<int32_t>(tokens_.size()));
@@ -112,9 +114,10 @@ Vocabulary Vocabulary::from_tokens(std::vector<std::string> tokens) {
   Vocabulary vocabulary;
   for (size_t i = 0; i < tokens.size(); ++i) {
     const int32_t first = vocabulary.find(tokens[i]);
-    check_input(first < 0,
-                "the token {} occurs twice in the vocabulary, as token {} and as token {}; remove one",
-                in_quotes(tokens[i]), first - special_symbols + 1, i + 1);
+    if (first >= 0) {
+      fail_input("the token {} occurs twice in the vocabulary, as token {} and as token {}; remove one",
+                 in_quotes(tokens[i]), first - special_symbols + 1, i + 1);
+    }
     vocabulary.add(std::move(tokens[i]));
   }
   return vocabulary;
@@ -153,9 +156,11 @@ Vocabulary Vocabulary::read(const std::string& path) {
       std::string token = unescape_token(line);
       const int32_t special = special_id(line);
       const int32_t first = special >= 0 ? special : vocabulary.find(token);
-      check_input(first < 0, "the token {} occurs twice, on line {} and on line {}; remove one{}",
-                  in_quotes(line), first + 1, reader.number(),
-                  special >= 0 ? ", or write \\ before an ordinary token that is spelled so" : "");
+      if (first >= 0) {
+        fail_input("the token {} occurs twice, on line {} and on line {}; remove one{}", in_quotes(line),
+                   first + 1, reader.number(),
+                   special >= 0 ? ", or write \\ before an ordinary token that is spelled so" : "");
+      }
       vocabulary.add(std::move(token));
     } catch (const InputError& error) {
       fail_input("{}, line {}: {}", reader.name(), reader.number(), error.what());

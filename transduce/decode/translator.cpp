@@ -1,7 +1,12 @@
 #include "transduce/decode/translator.h"
 
 #include <algorithm>
+#include <atomic>
+#include <condition_variable>
 #include <map>
+#include <mutex>
+
+#include "transduce/base/parallel.h"
 
 namespace transduce {
 namespace {
@@ -75,54 +80,157 @@ std::vector<const Transformer*> Translator::transformers() const {
   return all;
 }
 
-// The lines of one run on their way.
+// The lines of one run on their way. They are read in windows; the sentences of a window are sorted by length
+// and dealt out to the workers, so which sentences a worker has in work together depends on the input alone,
+// never on timing, and results repeat to the bit.
 class Translator::Stream {
  public:
   Stream(const Translator& translator, const Input& input, const Output& output)
-      : translator_(translator),
-        options_(translator.options_),
-        input_(input),
-        output_(output),
-        search_(translator.transformers(), translator.options_.search) {}
+      : translator_(translator), options_(translator.options_), input_(input), output_(output) {}
 
   void run() {
-    while (true) {
-      if (pending_.empty()) take_lines();
-      begin_sentences();
-      emit();
-      if (search_.size() == 0) {
-        if (pending_.empty() && ended_) return;
-        continue;
+    // Few sentences are better shared by all threads in each product, many are better dealt out.
+    constexpr size_t kMany = 16;
+    while (!ended_) {
+      std::vector<SearchRequest> requests = read_window(true);
+      const bool many = requests.size() >= kMany * static_cast<size_t>(threads());
+      workers_.assign(many ? static_cast<size_t>(threads()) : 1, Worker());
+      closing_ = ended_;
+      windows_.clear();
+      deal_out(std::move(requests));
+      const auto work_all = [&](int64_t i) { work(workers_[static_cast<size_t>(i)]); };
+      if (workers_.size() == 1) {
+        work(workers_[0]);
+      } else if (!run_together(threads(), work_all)) {
+        merge_shares();
+        work(workers_[0]);
       }
-      for (Search::Result& found : search_.step()) finish(found);
       emit();
     }
   }
 
  private:
-  // Reads a window of lines, waiting for them only when there is nothing else to do; the longest come first.
-  void take_lines() {
-    // A sentence that takes long holds the finished ones behind it back: not without end.
-    const int64_t most = options_.read_ahead + options_.batch_size;
-    bool wait = search_.size() == 0;
-    for (int64_t count = 0; count < options_.read_ahead && !ended_; ++count) {
-      if (!wait && read_ - given_ >= most) break;
-      Line line;
-      const Next next = input_(line, wait);
-      if (next == Next::later) break;
-      if (next == Next::end) {
-        ended_ = true;
-        break;
-      }
-      take(std::move(line));
-      wait = wait && pending_.empty();
+  struct Worker {
+    size_t window = 0;                                 // the one it takes sentences from
+    std::map<uint64_t, size_t> in_work;                // number of a sentence -> its window
+    std::map<uint64_t, std::vector<int32_t>> sources;  // of sentences in work, for alignments
+    bool done = false;
+
+    // It has finished the windows before this one.
+    size_t oldest() const {
+      size_t oldest = done ? SIZE_MAX : window;
+      for (const auto& [number, its] : in_work) oldest = std::min(oldest, its);
+      return oldest;
     }
-    std::stable_sort(pending_.begin(), pending_.end(), [](const SearchRequest& a, const SearchRequest& b) {
-      return a.source.size() < b.source.size();
-    });
+  };
+
+  void work(Worker& worker) {
+    try {
+      Search search(translator_.transformers(), options_.search);
+      while (!failed_) {
+        search.add(next_group(worker, search.size()));
+        if (search.size() == 0) break;
+        std::vector<Search::Result> found = search.step();
+        const std::lock_guard<std::mutex> lock(mutex_);
+        for (Search::Result& result : found) finish(worker, result);
+        emit();
+        changed_.notify_all();
+      }
+      end(worker, false);
+    } catch (...) {
+      end(worker, true);
+      throw;
+    }
   }
 
-  void take(Line line) {
+  void end(Worker& worker, bool failed) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    worker.done = true;
+    if (failed) failed_ = true;
+    changed_.notify_all();
+  }
+
+  // What fills the places that are free, not one by one: a batch of few sentences is slow to encode.
+  std::vector<SearchRequest> next_group(Worker& worker, int64_t in_work) {
+    const auto workers = static_cast<int64_t>(workers_.size());
+    const int64_t size = std::max<int64_t>(1, options_.batch_size / workers), places = size - in_work;
+    std::vector<SearchRequest> group;
+    if (in_work > 0 && places < (size + 3) / 4) return group;
+    std::unique_lock<std::mutex> lock(mutex_);
+    int64_t tokens = 0;
+    while (static_cast<int64_t>(group.size()) < places) {
+      const auto window = windows_.find(worker.window);
+      if (window == windows_.end()) {
+        if (closing_ || !deal_out(read_window(false))) break;
+        continue;
+      }
+      std::vector<SearchRequest>& share = window->second[static_cast<size_t>(&worker - workers_.data())];
+      if (share.empty()) {
+        if (!next_window(worker, lock)) break;
+        continue;
+      }
+      tokens += static_cast<int64_t>(share.back().source.size()) + 1;
+      if (!group.empty() && tokens > kEncodedTokens) break;
+      worker.in_work[share.back().number] = worker.window;
+      if (options_.alignments) worker.sources[share.back().number] = share.back().source;
+      group.push_back(std::move(share.back()));
+      share.pop_back();
+    }
+    return group;
+  }
+
+  // Goes on to the next window once all are done with those before the present one, so that no more than
+  // three are ever held. False while the worker itself is not.
+  bool next_window(Worker& worker, std::unique_lock<std::mutex>& lock) {
+    if (worker.oldest() < worker.window) return false;
+    changed_.wait(lock, [&] {
+      return failed_ || std::all_of(workers_.begin(), workers_.end(),
+                                    [&](const Worker& other) { return other.oldest() >= worker.window; });
+    });
+    windows_.erase(windows_.begin(), windows_.lower_bound(worker.window));
+    ++worker.window;
+    return !failed_;
+  }
+
+  // Reads a window of lines, waiting for the first where asked to.
+  std::vector<SearchRequest> read_window(bool wait) {
+    std::vector<SearchRequest> requests;
+    for (int64_t count = 0; count < options_.read_ahead; ++count) {
+      Line line;
+      const Next next = input_(line, wait);
+      ended_ = next == Next::end;
+      closing_ = closing_ || next != Next::line;
+      if (next != Next::line) break;
+      take(std::move(line), requests);
+      wait = false;
+    }
+    std::stable_sort(requests.begin(), requests.end(), [](const SearchRequest& a, const SearchRequest& b) {
+      return a.source.size() < b.source.size();
+    });
+    return requests;
+  }
+
+  // One worker does it all, where the threads are taken.
+  void merge_shares() {
+    std::vector<SearchRequest> all;
+    for (auto& share : windows_.begin()->second)
+      std::move(share.begin(), share.end(), std::back_inserter(all));
+    workers_.resize(1);
+    windows_.clear();
+    deal_out(std::move(all));
+  }
+
+  // A new window; the longest sentences stand last and are taken first. False when there is nothing to do.
+  bool deal_out(std::vector<SearchRequest> requests) {
+    if (requests.empty() && closing_) return false;
+    std::vector<std::vector<SearchRequest>> shares(workers_.size());
+    for (size_t i = 0; i < requests.size(); ++i) shares[i % shares.size()].push_back(std::move(requests[i]));
+    const size_t next = windows_.empty() ? 0 : windows_.rbegin()->first + 1;
+    windows_.emplace(next, std::move(shares));
+    return true;
+  }
+
+  void take(Line line, std::vector<SearchRequest>& requests) {
     Result result;
     result.number = ++read_;
     if (is_blank(line.source)) {
@@ -142,38 +250,22 @@ class Translator::Stream {
     }
     result.line = std::move(line);
     waiting_.emplace(result.number, std::move(result));
-    pending_.push_back(std::move(request));
+    requests.push_back(std::move(request));
   }
 
-  // Fills the places that are free, not one by one: a batch of few sentences is slow to encode.
-  void begin_sentences() {
-    const int64_t places = options_.batch_size - search_.size();
-    if (search_.size() > 0 && places < options_.batch_size / 4) return;
-    std::vector<SearchRequest> group;
-    int64_t tokens = 0;
-    for (int64_t i = 0; i < places && !pending_.empty(); ++i) {
-      tokens += static_cast<int64_t>(pending_.back().source.size()) + 1;
-      if (!group.empty() && tokens > kEncodedTokens) break;
-      if (translator_.options_.alignments) sources_[pending_.back().number] = pending_.back().source;
-      group.push_back(std::move(pending_.back()));
-      pending_.pop_back();
-    }
-    search_.add(std::move(group));
-  }
-
-  void finish(Search::Result& found) {
+  void finish(Worker& worker, Search::Result& found) {
     const auto at = waiting_.find(static_cast<int64_t>(found.number));
     Result& result = at->second;
     for (Hypothesis& hypothesis : found.hypotheses) {
       std::string text = translator_.first().target->decode(hypothesis.tokens);
       result.translations.push_back({std::move(text), std::move(hypothesis), {}});
     }
-    if (options_.alignments) align(result, found.number);
+    if (options_.alignments) align(result, worker.sources.extract(found.number).mapped());
+    worker.in_work.erase(found.number);
     done_.insert(waiting_.extract(at));
   }
 
-  void align(Result& result, uint64_t number) {
-    const auto source = sources_.extract(number).mapped();
+  void align(Result& result, const std::vector<int32_t>& source) {
     for (Translation& translation : result.translations) {
       const auto attention = cross_attention(*translator_.first().transformer, {source},
                                              {translation.hypothesis.tokens}, options_.attention);
@@ -193,13 +285,16 @@ class Translator::Stream {
   const Options& options_;
   const Input& input_;
   const Output& output_;
-  Search search_;
-  std::vector<SearchRequest> pending_;                // read, not yet begun; the next stands last
-  std::map<uint64_t, std::vector<int32_t>> sources_;  // of sentences in work, for alignments
-  std::map<int64_t, Result> waiting_;                 // pending or in work
-  std::map<int64_t, Result> done_;                    // whose turn has not come
-  int64_t read_ = 0, given_ = 0;                      // lines so far
+  std::mutex mutex_;                 // guards all of the following, input and output
+  std::condition_variable changed_;  // a worker got on
+  std::vector<Worker> workers_;
+  std::map<size_t, std::vector<std::vector<SearchRequest>>> windows_;  // a share for each worker
+  std::map<int64_t, Result> waiting_;                                  // pending or in work
+  std::map<int64_t, Result> done_;                                     // whose turn has not come
+  int64_t read_ = 0, given_ = 0;                                       // lines so far
+  bool closing_ = false;  // no more windows for these workers: the end, or lines that are yet to be written
   bool ended_ = false;
+  std::atomic<bool> failed_ = false;
 };
 
 void Translator::run(const Input& input, const Output& output) const { Stream(*this, input, output).run(); }

@@ -47,13 +47,25 @@ void ParameterSet::allocate(DType dtype) {
   int64_t total = 0;
   for (const Parameter& p : parameters_) total += padded(p.size());
   values_ = Tensor::zeros({total}, dtype);
-  gradients_ = Tensor::zeros({total}, dtype);
+  gradients_ = Tensor();
   int64_t at = 0;
   for (const Parameter& p : parameters_) {
     p.variable.set_value(values_.flat(at, p.size()).reshape(p.shape));
-    p.variable.set_gradient(gradients_.flat(at, p.size()).reshape(p.shape));
     at += padded(p.size());
   }
+}
+
+const Tensor& ParameterSet::gradients() const {
+  if (gradients_ || values_.empty()) return gradients_;
+  gradients_ = Tensor::zeros(values_.shape(), values_.dtype());
+  int64_t at = 0;
+  for (const Parameter& p : parameters_) {
+    const Tensor place = gradients_.flat(at, p.size()).reshape(p.shape);
+    if (p.variable.has_gradient()) place.copy_from(p.variable.gradient());
+    p.variable.set_gradient(place);
+    at += padded(p.size());
+  }
+  return gradients_;
 }
 
 void ParameterSet::initialize(uint64_t seed) {

@@ -39,7 +39,7 @@ class ParameterSet {
   // Declares a parameter; its value exists after allocate(). Errors: InputError on a name declared twice.
   Var declare(const std::string& name, const Shape& shape, Init init);
 
-  // Lays values and gradients out, zero-filled. float32 for training; float64 and complex128 for the oracle.
+  // Lays the values out, zero-filled. float32 for training; float64 and complex128 for the oracle.
   void allocate(DType dtype = DType::float32);
 
   // Draws every parameter: number i of the set from stream i of the seed.
@@ -52,13 +52,14 @@ class ParameterSet {
   const Parameter* find(const std::string& name) const;
 
   const Tensor& values() const { return values_; }        // (P): all, each padded to 64 bytes by zeros
-  const Tensor& gradients() const { return gradients_; }  // (P)
+  // (P), laid out like the values when first asked for: a model that only translates needs no room for them.
+  const Tensor& gradients() const;
 
  private:
   std::vector<Parameter> parameters_;
   std::unordered_map<std::string, size_t> by_name_;
   Tensor values_;
-  Tensor gradients_;
+  mutable Tensor gradients_;
 };
 
 // A place in the tree of names: `scope / "encoder" / 3` declares parameters as "encoder.3.<name>".

@@ -20,6 +20,7 @@ Optimizer::Optimizer(ParameterSet& parameters, const OptimizerOptions& options)
       first_moment_(Tensor::zeros(parameters.values().shape(), parameters.values().dtype())),
       second_moment_(Tensor::zeros(parameters.values().shape(), parameters.values().dtype())) {
   options_.validate();
+  parameters_.gradients();  // lies in one buffer from the first backward pass on
 }
 
 Optimizer::Update Optimizer::step(double learning_rate, double scale) {
