@@ -22,19 +22,20 @@ def padded(rows):
     return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)
 
 
-def make_batch(pairs):
-    """From pairs of id lists without end symbols."""
+def make_batch(pairs, uniform=False):
+    """From pairs of id lists without end symbols. `uniform`: with mask and places even where there are no pads, so
+    that a compiled model is compiled once."""
     source = padded([s + [END] for s, _ in pairs])
     target = padded([[START] + t for _, t in pairs])
     expected = padded([t + [END] for _, t in pairs]).flatten()
     real = expected != PAD
     mask = (source != PAD)[:, None, None, :]
-    everywhere = bool(real.all())
-    return Batch(source, target, expected[real], None if everywhere else real.nonzero()[:, 0],
-                 None if bool(mask.all()) else mask, [(len(s) + 1, len(t) + 1) for s, t in pairs])
+    return Batch(source, target, expected[real],
+                 real.nonzero()[:, 0] if uniform or not bool(real.all()) else None,
+                 mask if uniform or not bool(mask.all()) else None, [(len(s) + 1, len(t) + 1) for s, t in pairs])
 
 
-def corpus_batches(pairs, batch_tokens, seed):
+def corpus_batches(pairs, batch_tokens, seed, uniform=False):
     """All batches of an epoch: sorted by length, cut where the next pair would put more than `batch_tokens`
     real tokens on either side (the bound that transduce has), then shuffled."""
     pairs = sorted(pairs, key=lambda pair: (len(pair[1]), len(pair[0])))
@@ -46,7 +47,7 @@ def corpus_batches(pairs, batch_tokens, seed):
             filled = (len(source) + 1, len(target) + 1)
         batches[-1].append((source, target))
     random.Random(seed).shuffle(batches)
-    return [make_batch(batch) for batch in batches]
+    return [make_batch(batch, uniform) for batch in batches]
 
 
 def reversal_batch(size, settings, generator):

@@ -6,6 +6,7 @@ number of parameters), train.toml (data, optimiser, loop). Prints a JSON object;
 """
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -49,12 +50,21 @@ class Trainer:
             weight_decay=settings["weight-decay"], fused=True)
         self.loss = torch.compile(model.loss, dynamic=True) if compiled else model.loss
 
+    def forward(self, batch):
+        return self.loss(batch._replace(lengths=None), self.settings["label-smoothing"])
+
+    def compile_now(self, batches):
+        """Compiles before the clock starts, on batches of different sizes."""
+        for batch in batches:
+            self.forward(batch).backward()
+            self.optimizer.zero_grad(set_to_none=True)
+
     def update(self, batch):
         """Returns the loss."""
         self.step += 1
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.settings, self.step)
-        loss = self.loss(batch._replace(lengths=None), self.settings["label-smoothing"])
+        loss = self.forward(batch)
         loss.backward()
         if self.settings["clip-norm"] > 0:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings["clip-norm"])
@@ -83,7 +93,7 @@ def evaluate(model, batches):
 
 
 def reversal(settings):
-    """An endless stream of batches, and those of the validation."""
+    """An endless stream of batches, and those of the validation. A batch is made when its turn comes."""
     generator = torch.Generator().manual_seed(1)
     examples, most = settings["valid-examples"], 64  # transduce generates so many at a time
     valid = [reversal_batch(min(most, examples - i), settings, generator) for i in range(0, examples, most)]
@@ -99,11 +109,11 @@ def one(value):
     return value if isinstance(value, str) else value[0]
 
 
-def epochs_of(settings):
+def epochs_of(settings, uniform):
     """All batches lie in memory before the clock starts."""
     pairs = corpus.read_parallel(one(settings["train-source"]), one(settings["train-target"]))
     batches = corpus_batches(corpus.encode(pairs, corpus.joint_vocabulary(pairs)), settings["batch-tokens"],
-                             settings["seed"])
+                             settings["seed"], uniform)
 
     def stream():
         for _ in range(settings["epochs"] or sys.maxsize):
@@ -148,8 +158,13 @@ def main():
     settings["steps"] = arguments.steps or settings["steps"]
     parameters, expected = sum(p.numel() for p in model.parameters()), count_parameters(arguments.like)
     assert parameters == expected, f"{parameters} parameters, but transduce's model has {expected}"
-    stream, valid = reversal(settings) if settings.get("task") else epochs_of(settings)
-    found = run(Trainer(model, settings, arguments.compile), settings, stream, valid)
+    stream, valid = reversal(settings) if settings.get("task") else epochs_of(settings, arguments.compile)
+    trainer = Trainer(model, settings, arguments.compile)
+    if arguments.compile:
+        first = [next(stream) for _ in range(3)]
+        trainer.compile_now(first)
+        stream = itertools.chain(first, stream)
+    found = run(trainer, settings, stream, valid)
     found["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(json.dumps({"parameters": parameters, **found}))
 

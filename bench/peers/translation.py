@@ -1,0 +1,1 @@
+translate = latency = start = None
