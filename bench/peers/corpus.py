@@ -40,9 +40,11 @@ def encode(pairs, vocabulary):
 
 
 def write_made_up(source_file, target_file, sentences, vocabulary_size, seed=1):
-    """Sentences of 10 to 40 words drawn uniformly; every word of the vocabulary occurs."""
+    """Sources of 10 to 40 words, targets up to 3 longer or shorter, as translations are, so that sorting by length
+    leaves few pads. Words are drawn uniformly, and every word of the vocabulary occurs."""
     pick = random.Random(seed)
-    lengths = [[pick.randint(10, 40) for _ in range(sentences)] for _ in range(2)]
+    sources = [pick.randint(10, 40) for _ in range(sentences)]
+    lengths = [sources, [length + pick.randint(-3, 3) for length in sources]]
     words = [f"w{i}" for i in range(vocabulary_size - SPECIAL)]
     total = sum(map(sum, lengths))
     if total < len(words):

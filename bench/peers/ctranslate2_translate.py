@@ -30,10 +30,8 @@ class Program:
                                                  inter_threads=inter, intra_threads=intra)
         self.load_seconds = time.perf_counter() - begin
         # The one ranking that both programs have: log probability / length.
-        self.options = {"beam_size": arguments.beam, "length_penalty": 1.0}
-        if arguments.output_length:
-            self.options |= {"min_decoding_length": arguments.output_length,
-                             "max_decoding_length": arguments.output_length}
+        self.options = {"beam_size": arguments.beam, "length_penalty": 1.0,
+                        "min_decoding_length": arguments.min_length, "max_decoding_length": arguments.max_length}
 
     def translate(self, lines, **batches):
         """(outputs, seconds)"""
@@ -43,7 +41,7 @@ class Program:
         return outputs, time.perf_counter() - begin
 
     def warm_up(self, lines, **batches):
-        self.translate(lines[:8], **batches)
+        return self.translate(lines[:8], **batches)[1]
 
 
 def fastest(arguments, lines):
@@ -62,9 +60,9 @@ def translate_file(arguments, lines):
     inter, intra, kind, size = json.loads(arguments.setting)
     program = Program(arguments, (inter, intra))
     batches = {"batch_type": kind, "max_batch_size": size}
-    program.warm_up(lines, **batches)
+    warm_up_seconds = program.warm_up(lines, **batches)
     outputs, seconds = program.translate(lines, **batches)
-    return outputs, {"seconds": seconds, "load_seconds": program.load_seconds}
+    return outputs, {"seconds": seconds, "load_seconds": program.load_seconds, "warm_up_seconds": warm_up_seconds}
 
 
 def one_by_one(arguments, lines):
@@ -82,7 +80,8 @@ def main():
     parser.add_argument("--beam", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--compute-type", default="float32", choices=["float32", "int8"])
-    parser.add_argument("--output-length", type=int, default=0, help="force outputs of so many tokens")
+    parser.add_argument("--min-length", type=int, default=0, help="tokens of an output at least")
+    parser.add_argument("--max-length", type=int, default=256, help="tokens of an output at most")
     parser.add_argument("--setting", help='JSON: [workers, threads of each, "examples" or "tokens", batch size]')
     parser.add_argument("--one-by-one", action="store_true", help="a call for each line")
     parser.add_argument("--warm-up", type=int, default=0, help="lines that --one-by-one does not time")

@@ -12,6 +12,7 @@ import measure
 from report import at_least, row
 
 RANKING = ["--length-normalization", "average", "--length-penalty", 1]  # the one that both programs have
+MAX_LENGTH = 128  # tokens of an output, so that one that never ends costs both the same
 GRID_LINES = 400  # that CTranslate2's settings are tried on
 WARM_UP = 10      # sentences before the latencies that count
 
@@ -47,13 +48,18 @@ class Model:
         return self.directory if compute_type == "float32" else self.converted("int8", "--quantize", "int8")
 
     def search(self, beam):
-        lengths = ["--min-length", self.output_length, "--max-length", self.output_length]
-        return ["--beam", beam, *RANKING, *(lengths if self.output_length else [])]
+        shortest, longest = self.lengths()
+        return ["--beam", beam, *RANKING, "--min-length", shortest, "--max-length", longest]
+
+    def lengths(self):
+        """The fewest and the most tokens of an output; equal where the model is untrained."""
+        return (self.output_length, self.output_length) if self.output_length else (0, MAX_LENGTH)
 
     def peer(self, beam, compute_type, threads, *arguments):
+        shortest, longest = self.lengths()
         return measure.python("ctranslate2_translate.py", "--model", self.ctranslate2(), "--beam", beam,
                               "--compute-type", compute_type, "--threads", threads,
-                              "--output-length", self.output_length, *arguments)
+                              "--min-length", shortest, "--max-length", longest, *arguments)
 
 
 def command(bench, directory, search, threads, *arguments):
@@ -76,6 +82,18 @@ def models_given(bench, *labels):
             bench.note(f"{label}: skipped, --{label}-model names no directory")
         else:
             yield Model(bench, label, directory, output_length)
+
+
+def piped(arguments):
+    return subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+
+def ask(program, line):
+    """Writes a line into a program and waits for the line that it answers."""
+    program.stdin.write(line.encode() + b"\n")
+    program.stdin.flush()
+    if not program.stdout.readline():
+        raise SystemExit(f"{' '.join(program.args)}\nended early")
 
 
 # ---- translate --------------------------------------------------------------------------------------------
@@ -113,8 +131,10 @@ class Translation:
                 "process_peak": finished.peak}
 
     def peer(self):
-        return self.model.peer(self.beam, self.type, self.model.bench.threads, "--input", self.input, "--output",
-                               self.outputs[1], "--setting", json.dumps(self.setting))
+        found = self.model.peer(self.beam, self.type, self.model.bench.threads, "--input", self.input, "--output",
+                                self.outputs[1], "--setting", json.dumps(self.setting))
+        found["process_seconds"] -= found["warm_up_seconds"]  # nobody who translates one file would do that
+        return found
 
     def bleu_row(self):
         reference = self.model.bench.data_file("test.2016.de.gz")
@@ -158,13 +178,10 @@ def translate(bench):
 def ours_one_by_one(arguments, lines):
     """Seconds from writing a line into the program to reading its translation, without the first WARM_UP."""
     latencies = []
-    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as program:
+    with piped(arguments) as program:
         for line in lines:
             begin = time.perf_counter()
-            program.stdin.write(line.encode() + b"\n")
-            program.stdin.flush()
-            if not program.stdout.readline():
-                raise SystemExit(f"{' '.join(arguments)}\nended early")
+            ask(program, line)
             latencies.append(time.perf_counter() - begin)
         program.stdin.close()
     return {"latencies": latencies[WARM_UP:]}
@@ -209,15 +226,12 @@ def start(bench):
     """From starting the program to having the translation of one sentence."""
     rows = []
     file = test_lines(bench, 1)
-    line = corpus.read_lines(file)
+    line = corpus.read_lines(file)[0]
     for model in models_given(bench, "tiny"):
         def ours():
             begin = time.perf_counter()
-            with subprocess.Popen(command(bench, model.directory, model.search(1), bench.threads),
-                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as program:
-                program.stdin.write(line[0].encode() + b"\n")
-                program.stdin.flush()
-                program.stdout.readline()
+            with piped(command(bench, model.directory, model.search(1), bench.threads)) as program:
+                ask(program, line)
                 seconds = time.perf_counter() - begin
                 program.stdin.close()
             return {"process_seconds": seconds}
@@ -225,7 +239,6 @@ def start(bench):
         def peer():
             return model.peer(1, "float32", bench.threads, "--input", file, "--one-by-one")
 
-        measure.run(["cat", os.path.join(model.directory, "model.safetensors")])  # both sides find it in memory
         if model.ctranslate2() is None:
             found = {"ours": statistics.median(1e3 * ours()["process_seconds"] for _ in range(20))}
         else:
