@@ -23,11 +23,18 @@ from torch_batches import corpus_batches, reversal_batch
 from torch_model import Transformer
 
 
+def safetensors_header(directory):
+    """The header of a model.safetensors, where its data begin, and its path."""
+    path = os.path.join(directory, "model.safetensors")
+    with open(path, "rb") as file:
+        size = struct.unpack("<Q", file.read(8))[0]
+        header = json.loads(file.read(size))
+    header.pop("__metadata__", None)
+    return header, 8 + size, path
+
+
 def count_parameters(directory):
-    """The scalars in a model.safetensors, from its header."""
-    with open(os.path.join(directory, "model.safetensors"), "rb") as file:
-        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
-    return sum(math.prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__")
+    return sum(math.prod(tensor["shape"]) for tensor in safetensors_header(directory)[0].values())
 
 
 def learning_rate(settings, step):
