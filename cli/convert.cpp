@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/console.h"
 #include "transduce/io/ctranslate2.h"
+#include "transduce/models/quantize.h"
 
 namespace transduce::cli {
 namespace {
@@ -75,7 +76,7 @@ struct Export {
   void add_to(CLI::App& app) {
     const std::string group = "To another program";
     app.add_option("--to", to, "the other program: ctranslate2")->group(group);
-    app.add_option("--output", output, "directory for its model")->group(group);
+    app.add_option("--output", output, "directory for its model, or for the smaller one")->group(group);
   }
 
   void run(const std::string& directory, bool overwrite) const {
@@ -91,24 +92,56 @@ struct Export {
   }
 };
 
+// One of our models in a smaller form.
+struct Quantization {
+  std::string kind;
+
+  void add_to(CLI::App& app) {
+    app.add_option("--quantize", kind, "int8: weights in 8 bits, for inference; written to --output")
+        ->group("To a smaller model");
+  }
+
+  void run(const std::string& directory, const std::string& output, bool overwrite) const {
+    check_input(kind == "int8", "cannot quantize to {}: int8 is known", in_quotes(kind));
+    check_input(!output.empty(), "--quantize needs --output, a directory for the smaller model");
+    check_input(overwrite || !holds_model(output),
+                "'{}' holds a model already: name another directory, or give --overwrite to replace it",
+                output);
+    Seq2SeqModel model = load_model(directory);
+    model.transformer = quantize(*model.transformer);
+    save_description(output, model);
+    save_parameters(output, model);
+    describe(model);
+  }
+};
+
 }  // namespace
 
 int convert_command(int argc, char** argv) {
-  Parser parser("convert", "Takes over a model of another program, or writes one for it.",
+  Parser parser("convert",
+                "Takes over a model of another program, writes one for it, or makes a smaller one.",
                 "  transduce convert --from ctranslate2 --input ende_ctranslate2 --model model/ende\n"
-                "  transduce convert --to ctranslate2 --model model/ende --output ende_ctranslate2");
+                "  transduce convert --to ctranslate2 --model model/ende --output ende_ctranslate2\n"
+                "  transduce convert --quantize int8 --model model/ende --output model/ende-int8");
   std::string directory;
   bool overwrite = false;
   Import importing;
   Export exporting;
+  Quantization quantization;
   parser.add_option("--model", directory, "directory of our model")->required();
   parser.add_flag("--overwrite", overwrite, "replace a model that stands where the new one goes");
   importing.add_to(parser);
   exporting.add_to(parser);
+  quantization.add_to(parser);
   if (const auto status = parser.read(argc, argv)) return *status;
-  check_input(importing.from.empty() != exporting.to.empty(),
-              "give either --from or --to: the program that the model comes from, or goes to");
-  if (exporting.to.empty()) {
+  check_input((importing.from.empty() ? 0 : 1) + (exporting.to.empty() ? 0 : 1) +
+                      (quantization.kind.empty() ? 0 : 1) ==
+                  1,
+              "give either --from or --to: the program that the model comes from or goes to, or --quantize");
+  if (!quantization.kind.empty()) {
+    check_input(importing.input.empty(), "--input goes with --from; --quantize reads from --model");
+    quantization.run(directory, exporting.output, overwrite);
+  } else if (exporting.to.empty()) {
     check_input(exporting.output.empty(), "--output goes with --to; --from writes to --model");
     importing.run(directory, overwrite);
   } else {

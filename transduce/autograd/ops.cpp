@@ -322,4 +322,41 @@ CrossEntropy linear_cross_entropy(const Var& x, const Var& weight, const Var& bi
   return loss;
 }
 
+Var linear_int8(const Var& x, const Int8Matrix& weight, const Var& bias) {
+  check_matrix("linear_int8", "x", x);
+  check_width("linear_int8", "x", x, "I", weight.values.dim(1));
+  check_input(!recording(x, bias, bias) && x.dtype() == DType::float32,
+              "[linear_int8] an 8-bit weight serves inference in float32 only");
+  const Tensor y({x.dim(0), weight.values.dim(0)}, x.dtype());
+  current_backend().linear_int8(x.value(), weight, value_or_empty(bias), y);
+  return Var(y);
+}
+
+CrossEntropy linear_int8_cross_entropy(const Var& x, const Int8Matrix& weight, const Var& bias,
+                                       const Tensor& targets) {
+  const int64_t rows = x.dim(0), vocabulary = weight.values.dim(0), step = chunk_rows(rows, vocabulary);
+  check_ids("linear_int8_cross_entropy", "target", targets, vocabulary);
+  CrossEntropy loss;
+  loss.likelihood = Tensor({rows}, DType::float32);
+  loss.best = Tensor({rows}, DType::int32);
+  const int64_t blocks = (vocabulary + Backend::score_block - 1) / Backend::score_block;
+  for (int64_t first = 0; first < rows; first += step) {
+    const int64_t count = std::min(step, rows - first);
+    const Tensor logits = linear_int8(Var(x.value().rows(first, first + count)), weight, bias).value();
+    const Tensor total({count}, DType::float32), block_max({count, blocks}, DType::float32);
+    current_backend().log_sum_exp(logits, total, block_max);
+    for (int64_t i = 0; i < count; ++i) {
+      const float* row = logits.row<float>(i);
+      const int32_t target = targets.data<int32_t>()[first + i];
+      const float likelihood = row[target] - total.data<float>()[i];
+      loss.likelihood.data<float>()[first + i] = likelihood;
+      loss.best.data<int32_t>()[first + i] =
+          static_cast<int32_t>(std::max_element(row, row + vocabulary) - row);
+      loss.total -= static_cast<double>(likelihood);
+    }
+  }
+  loss.sum = Var(Tensor::of<float>({1}, {static_cast<float>(loss.total)}));
+  return loss;
+}
+
 }  // namespace transduce::ops

@@ -22,6 +22,9 @@ Var embedding(const EmbeddingInputs& inputs, double scale, float dropout);
 // x (N, I), weight (O, I), bias (O) or empty -> (N, O)
 Var linear(const Var& x, const Var& weight, const Var& bias);
 
+// The same with an 8-bit weight, for inference: see Backend::linear_int8. float32 only.
+Var linear_int8(const Var& x, const Int8Matrix& weight, const Var& bias);
+
 // pre (N, F), for swiglu (N, 2F) -> (N, F): dropout(activation(pre))
 Var activation(const Var& pre, Activation kind, float dropout = 0.0f);
 
@@ -60,5 +63,8 @@ struct CrossEntropy {
 // x (N, C), weight (V, C), bias (V) or empty, targets (N) int32 in [0, V)
 CrossEntropy linear_cross_entropy(const Var& x, const Var& weight, const Var& bias, const Tensor& targets,
                                   double smoothing);
+// With an 8-bit weight, for inference, without smoothing.
+CrossEntropy linear_int8_cross_entropy(const Var& x, const Int8Matrix& weight, const Var& bias,
+                                       const Tensor& targets);
 
 }  // namespace transduce::ops

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "transduce/base/file.h"
 #include "transduce/io/safetensors.h"
@@ -75,6 +76,34 @@ void check_vocabulary(const std::string& file, const Tokenizer& tokenizer, int64
               file, tokenizer.vocabulary().size(), rows);
 }
 
+// The tensor of this name, which must have this shape and type.
+const Tensor& tensor_of(const std::string& file, const TensorFile& from, const std::string& name,
+                        const Shape& shape, DType dtype) {
+  const auto found = from.tensors.find(name);
+  check_input(found != from.tensors.end(), "'{}' lacks the tensor '{}' {}", file, name, to_string(shape));
+  const Tensor& tensor = found->second;
+  check_input(tensor.shape() == shape && tensor.dtype() == dtype,
+              "'{}': tensor '{}' must be {} {}, got {} {}", file, name, name_of(dtype), to_string(shape),
+              name_of(tensor.dtype()), to_string(tensor.shape()));
+  return tensor;
+}
+
+void copy_int8(const std::string& file, const TensorFile& from, const Int8Parameter& parameter) {
+  Int8Matrix& matrix = *parameter.matrix;
+  matrix.values = tensor_of(file, from, parameter.name, parameter.shape, DType::int8);
+  matrix.scales = tensor_of(file, from, parameter.name + "_scale", {parameter.shape[0]}, DType::float32);
+  const float* scale = matrix.scales.data<float>();
+  const int8_t* value = matrix.values.data<int8_t>();
+  check_input(
+      std::all_of(scale, scale + matrix.scales.size(),
+                  [](float x) { return std::isfinite(x) && x >= 0.0f; }) &&
+          std::find(value, value + matrix.values.size(), int8_t{-128}) == value + matrix.values.size(),
+      "'{}': tensor '{}' holds values from outside of -127 to 127 or scales that are no numbers: the file is "
+      "damaged",
+      file, parameter.name);
+  current_backend().pack(matrix);
+}
+
 void copy_parameters(const std::string& file, const TensorFile& from, Transformer& model) {
   for (const Parameter& parameter : model.parameters().parameters()) {
     const auto found = from.tensors.find(parameter.name);
@@ -94,9 +123,14 @@ void copy_parameters(const std::string& file, const TensorFile& from, Transforme
                 "training diverged",
                 file, parameter.name);
   }
+  std::set<std::string> used;
+  for (const Parameter& parameter : model.parameters().parameters()) used.insert(parameter.name);
+  for (const Int8Parameter& parameter : model.parameters().int8_parameters()) {
+    copy_int8(file, from, parameter);
+    used.insert({parameter.name, parameter.name + "_scale"});
+  }
   for (const auto& [name, tensor] : from.tensors) {
-    check_input(model.parameters().find(name) != nullptr,
-                "'{}' holds a tensor '{}' {} that the model does not use", file, name,
+    check_input(used.count(name) > 0, "'{}' holds a tensor '{}' {} that the model does not use", file, name,
                 to_string(tensor.shape()));
   }
 }
@@ -141,6 +175,10 @@ void save_parameters(const std::string& directory, const Seq2SeqModel& model) {
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (const Parameter& parameter : model.transformer->parameters().parameters()) {
     tensors.emplace_back(parameter.name, parameter.variable.value());
+  }
+  for (const Int8Parameter& parameter : model.transformer->parameters().int8_parameters()) {
+    tensors.emplace_back(parameter.name, parameter.matrix->values);
+    tensors.emplace_back(parameter.name + "_scale", parameter.matrix->scales);
   }
   write_safetensors(path_in(directory, "model.safetensors"), tensors,
                     {{"format", "transduce"},

@@ -2,7 +2,9 @@
 
 // A model on disk is a directory:
 //   config.json         what it is made of (TransformerConfig) and how text is cut
-//   model.safetensors   its parameters, float32, under the names that ParameterSet lists
+//   model.safetensors   its parameters, float32, under the names that ParameterSet lists; a weight in 8 bits
+//   is an
+//                       int8 tensor of its name beside NAME_scale, one float32 a row
 //   source.vocab, target.vocab, or with one vocabulary for both sides joint.vocab
 
 #include <memory>

@@ -38,6 +38,7 @@ struct Format {
 constexpr Format formats[] = {
     {"F64", 8, DType::float64}, {"F32", 4, DType::float32},  {"I32", 4, DType::int32},
     {"F16", 2, DType::float32}, {"BF16", 2, DType::float32}, {"U8", 1, DType::uint8},
+    {"I8", 1, DType::int8},
 };
 
 // What the header says of one tensor. Offsets count from the end of the header.
@@ -305,6 +306,9 @@ Tensor read_tensor(std::ifstream& stream, const std::string& file, const Entry& 
     case DType::int32:
       read_bytes(stream, file, tensor.data<int32_t>(), bytes);
       break;
+    case DType::int8:
+      read_bytes(stream, file, tensor.data<int8_t>(), bytes);
+      break;
     default:
       read_bytes(stream, file, tensor.data<uint8_t>(), bytes);
       break;
@@ -353,7 +357,7 @@ const Format& format_of(const std::string& file, const std::string& name, const 
   for (const Format& format : formats) {
     if (format.dtype == tensor.dtype() && format.item_bytes == size_of(tensor.dtype())) return format;
   }
-  fail_input("{} is {}; float32, float64, int32 and uint8 can be written", about(file, name),
+  fail_input("{} is {}; float32, float64, int32, int8 and uint8 can be written", about(file, name),
              name_of(tensor.dtype()));
 }
 
@@ -460,6 +464,9 @@ void write_safetensors(const std::string& path, const std::vector<std::pair<std:
         break;
       case DType::int32:
         write_elements<int32_t>(out, tensor);
+        break;
+      case DType::int8:
+        write_elements<int8_t>(out, tensor);
         break;
       default:
         write_elements<uint8_t>(out, tensor);

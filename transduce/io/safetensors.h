@@ -18,8 +18,8 @@ struct TensorFile {
   std::map<std::string, std::string> metadata;
 };
 
-// Reads all tensors of a file. F32, F64, I32 and U8 keep their type; F16 and BF16 become float32, which holds
-// each of their values exactly.
+// Reads all tensors of a file. F32, F64, I32, I8 and U8 keep their type; F16 and BF16 become float32, which
+// holds each of their values exactly.
 //
 // Errors: InputError, one line that names the file, the tensor and the values, when the file cannot be read,
 // is cut short, or breaks any rule of the format: among them a header that is not such a JSON object, is
@@ -28,10 +28,10 @@ struct TensorFile {
 // of this is checked before memory is taken for elements, so a small file never takes much.
 TensorFile read_safetensors(const std::string& path);
 
-// Writes float32, float64, int32 and uint8 tensors to a file that is either complete or not there at all (see
-// AtomicFile); strided tensors are written without their gaps. The elements lie in the order given, except
-// that types of more bytes come first, as the official library writes them too: so every tensor is aligned
-// for readers that map the file.
+// Writes float32, float64, int32, int8 and uint8 tensors to a file that is either complete or not there at
+// all (see AtomicFile); strided tensors are written without their gaps. The elements lie in the order given,
+// except that types of more bytes come first, as the official library writes them too: so every tensor is
+// aligned for readers that map the file.
 //
 // Errors: InputError for an empty tensor, another dtype, a name given twice, the name "__metadata__", text
 // that is not UTF-8, a header above the limits of read_safetensors; those of AtomicFile.

@@ -70,6 +70,13 @@ struct AdamSpec {
   double gradient_scale = 1.0;  // every gradient is multiplied by it first (clipping, loss normalisation)
 };
 
+// A weight matrix in 8 bits, for inference: element (o, i) stands for scales[o] * values[o][i].
+struct Int8Matrix {
+  Tensor values;  // (O, I) int8, from -127 to 127
+  Tensor scales;  // (O)
+  Tensor packed;  // values as the backend wants to read them: see Backend::pack
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -97,6 +104,14 @@ class Backend {
   virtual void activation(const Tensor& pre, Activation kind, const Dropout& dropout, Tensor y) = 0;
   virtual void activation_backward(const Tensor& dy, const Tensor& pre, Activation kind,
                                    const Dropout& dropout, Tensor dpre) = 0;
+
+  // Fills weight.packed from its values; to be called once they are there. A backend may leave it empty.
+  virtual void pack(Int8Matrix& weight) = 0;
+  // y = x weight^T + bias with every row of x rounded to 8 bits: with s = the largest |x[i][k]| of row i /
+  // 127, y[i][o] = s * scales[o] * sum over k of round(x[i][k] / s) * values[o][k] + bias[o]. The sum is
+  // exact, so a row's result does not depend on the others, to the bit. I <= 65536.
+  //   x (N, I) strided; bias (O) or empty; y (N, O) strided
+  virtual void linear_int8(const Tensor& x, const Int8Matrix& weight, const Tensor& bias, Tensor y) = 0;
 
   // pre = x weight^T + bias; y = dropout(activation(pre)), fused. `pre` may be empty when no gradient is
   // wanted and the activation is neither none nor swiglu: then y serves as its room.

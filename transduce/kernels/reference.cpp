@@ -179,6 +179,13 @@ class ReferenceBackend : public Backend {
     }
   }
 
+  void pack(Int8Matrix&) override {}
+
+  void linear_int8(const Tensor& x, const Int8Matrix& weight, const Tensor& bias, Tensor y) override {
+    reference::linear_int8(matrix<float>(x), matrix<int8_t>(weight.values), vector<float>(weight.scales),
+                           vector<float>(bias), matrix<float>(y));
+  }
+
   void log_sum_exp(const Tensor& x, Tensor result, Tensor block_max) override {
     real_dispatch(x.dtype(), [&]<class T>(T) {
       reference::log_sum_exp<T>(matrix<T>(x), score_block, vector<T>(result), matrix<T>(block_max));

@@ -26,6 +26,8 @@ const Names<Timescales> kTimescales{{Timescales::paper, "paper"},
                                     {Timescales::tensor2tensor, "tensor2tensor"}};
 const Names<Tie> kTies{{Tie::none, "none"}, {Tie::decoder, "decoder"}, {Tie::all, "all"}};
 
+const Names<WeightKind> kWeightKinds{{WeightKind::float32, "float32"}, {WeightKind::int8, "int8"}};
+
 template <class E>
 const char* name_in(const Names<E>& names, E value) {
   for (const auto& [candidate, name] : names) {
@@ -66,6 +68,7 @@ void visit_fields(Config& c, Visitor&& visit) {
   visit("tie", c.tie);
   visit("embedding_scale", c.embedding_scale);
   visit("output_bias", c.output_bias);
+  visit("weights", c.weights);
   visit("source_end", c.source_end);
   visit("dropout", c.dropout);
   visit("attention_dropout", c.attention_dropout);
@@ -79,6 +82,7 @@ void parse_enum(const std::string& text, PositionKind& value) { value = parse_po
 void parse_enum(const std::string& text, SinusoidLayout& value) { value = parse_sinusoid_layout(text); }
 void parse_enum(const std::string& text, Timescales& value) { value = parse_timescales(text); }
 void parse_enum(const std::string& text, Tie& value) { value = parse_tie(text); }
+void parse_enum(const std::string& text, WeightKind& value) { value = parse_weight_kind(text); }
 
 template <class T>
 void read_field(const std::string& name, const nlohmann::json& json, T& field) {
@@ -120,6 +124,7 @@ const char* to_string(PositionKind value) { return name_in(kPositionKinds, value
 const char* to_string(SinusoidLayout value) { return name_in(kSinusoidLayouts, value); }
 const char* to_string(Timescales value) { return name_in(kTimescales, value); }
 const char* to_string(Tie value) { return name_in(kTies, value); }
+const char* to_string(WeightKind value) { return name_in(kWeightKinds, value); }
 
 NormPlacement parse_norm_placement(const std::string& name) {
   return parse_in(kNormPlacements, "norm placement", name);
@@ -134,6 +139,9 @@ SinusoidLayout parse_sinusoid_layout(const std::string& name) {
 }
 Timescales parse_timescales(const std::string& name) { return parse_in(kTimescales, "timescales", name); }
 Tie parse_tie(const std::string& name) { return parse_in(kTies, "tying", name); }
+WeightKind parse_weight_kind(const std::string& name) {
+  return parse_in(kWeightKinds, "kind of weights", name);
+}
 
 void TransformerConfig::validate() const {
   check_range("source vocabulary", source_vocabulary, 1, int64_t{1} << 24);

@@ -17,6 +17,12 @@ enum class Tie {
   all,      // one matrix for all three (the paper, 3.4); needs one vocabulary for both sides
 };
 
+// How the weights of linear layers are kept.
+enum class WeightKind {
+  float32,
+  int8,  // for inference: made by quantize() of models/quantize.h
+};
+
 struct TransformerConfig {
   int64_t source_vocabulary = 0;  // V of the source
   int64_t target_vocabulary = 0;  // V of the target
@@ -38,6 +44,7 @@ struct TransformerConfig {
   Tie tie = Tie::none;
   bool embedding_scale = true;  // times sqrt(C)
   bool output_bias = false;
+  WeightKind weights = WeightKind::float32;
   bool source_end = true;  // source sequences end with the end symbol
   double dropout = 0.1;    // after each sublayer and on the embeddings
   double attention_dropout = 0.0;
@@ -56,6 +63,7 @@ const char* to_string(PositionKind value);
 const char* to_string(SinusoidLayout value);
 const char* to_string(Timescales value);
 const char* to_string(Tie value);
+const char* to_string(WeightKind value);
 NormPlacement parse_norm_placement(const std::string& name);
 NormKind parse_norm_kind(const std::string& name);
 Activation parse_activation(const std::string& name);
@@ -63,6 +71,7 @@ PositionKind parse_position_kind(const std::string& name);
 SinusoidLayout parse_sinusoid_layout(const std::string& name);
 Timescales parse_timescales(const std::string& name);
 Tie parse_tie(const std::string& name);
+WeightKind parse_weight_kind(const std::string& name);
 
 // The whole configuration as a JSON object with the fields' names, and back. Fields that are absent keep
 // their defaults. Errors: InputError that names an unknown field, a wrong type or an unfit value.

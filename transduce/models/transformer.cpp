@@ -66,7 +66,7 @@ int64_t Transformer::count_parameters(const TransformerConfig& config) {
 Transformer::Transformer(const TransformerConfig& config, Unallocated) : config_(config) {
   config_.validate();
   const TransformerConfig& c = config_;
-  const Scope root(parameters_);
+  const Scope root(parameters_, "", c.weights == WeightKind::int8);
 
   const bool shared = c.tie == Tie::all;
   const Embedding source(root / (shared ? "shared_embedding" : "source_embedding"), c.source_vocabulary,
@@ -87,10 +87,14 @@ Transformer::Transformer(const TransformerConfig& config, Unallocated) : config_
   }
 
   const Scope output = root / "output";
-  output_weight_ = c.tie == Tie::none ? output.declare("weight", {c.target_vocabulary, c.width},
-                                                       Init::xavier_uniform(c.width, c.target_vocabulary))
-                                      : target.weight();
-  if (c.output_bias) output_bias_ = output.declare("bias", {c.target_vocabulary}, Init::zeros());
+  if (c.tie == Tie::none || c.weights == WeightKind::int8) {
+    const Init init = Init::xavier_uniform(c.width, c.target_vocabulary);
+    output_.emplace(output, c.width, c.target_vocabulary,
+                    Linear::Options{init, Init::zeros(), c.output_bias});
+  } else {
+    const Var bias = c.output_bias ? output.declare("bias", {c.target_vocabulary}, Init::zeros()) : Var();
+    output_.emplace(target.weight(), bias);
+  }
 }
 
 Var Transformer::encode(const Tokens& source, AttentionWeights* weights) const {
@@ -119,12 +123,10 @@ Var Transformer::forward(const Tokens& source, const Tokens& target) const {
   return decode(target, encode(source), source.layout);
 }
 
-Var Transformer::logits(const Var& decoded) const {
-  return ops::linear(decoded, output_weight_, output_bias_);
-}
+Var Transformer::logits(const Var& decoded) const { return (*output_)(decoded); }
 
 ops::CrossEntropy Transformer::loss(const Var& decoded, const Tensor& expected, double smoothing) const {
-  return ops::linear_cross_entropy(decoded, output_weight_, output_bias_, expected, smoothing);
+  return output_->cross_entropy(decoded, expected, smoothing);
 }
 
 DecoderCache Transformer::start() const {

@@ -3,6 +3,7 @@
 // The Transformer of "Attention Is All You Need" (Vaswani et al. 2017): an encoder and a decoder, each a
 // stack of layers, in post-norm (the paper) or pre-norm form.
 
+#include <optional>
 #include <vector>
 
 #include "transduce/models/config.h"
@@ -145,8 +146,7 @@ class Transformer {
   std::vector<EncoderLayer> encoder_;
   std::vector<DecoderLayer> decoder_;
   std::vector<Norm> final_norms_;  // encoder, decoder: pre-norm only
-  Var output_weight_;              // (V, C)
-  Var output_bias_;                // (V), or empty
+  std::optional<Linear> output_;   // (N, C) -> (N, V)
 };
 
 }  // namespace transduce

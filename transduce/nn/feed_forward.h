@@ -25,9 +25,7 @@ class FeedForward {
         dropout_(o.dropout) {}
 
   // (N, C) -> (N, C)
-  Var operator()(const Var& x) const {
-    return outer_(ops::linear_activation(x, inner_.weight(), inner_.bias(), activation_, dropout_));
-  }
+  Var operator()(const Var& x) const { return outer_(inner_.activated(x, activation_, dropout_)); }
 
  private:
   // torch.nn.Linear's own start for a bias, which torch.nn.Transformer leaves as it is.

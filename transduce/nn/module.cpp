@@ -43,6 +43,11 @@ Var ParameterSet::declare(const std::string& name, const Shape& shape, Init init
   return parameters_.back().variable;
 }
 
+std::shared_ptr<const Int8Matrix> ParameterSet::declare_int8(const std::string& name, const Shape& shape) {
+  int8_parameters_.push_back({name, shape, std::make_shared<Int8Matrix>()});
+  return int8_parameters_.back().matrix;
+}
+
 void ParameterSet::allocate(DType dtype) {
   int64_t total = 0;
   for (const Parameter& p : parameters_) total += padded(p.size());
@@ -88,6 +93,7 @@ void ParameterSet::initialize(uint64_t seed) {
 int64_t ParameterSet::count() const {
   int64_t total = 0;
   for (const Parameter& p : parameters_) total += p.size();
+  for (const Int8Parameter& p : int8_parameters_) total += elements_of(p.shape);
   return total;
 }
 

@@ -4,6 +4,7 @@
 // optimiser, clipping and averaging are flat loops. Layers declare what they need while they are constructed;
 // ParameterSet::allocate then lays the buffers out.
 
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -34,10 +35,20 @@ struct Parameter {
   int64_t size() const { return elements_of(shape); }
 };
 
+// A weight in 8 bits. It is not trained; its values come from a file or from models/quantize.h.
+struct Int8Parameter {
+  std::string name;
+  Shape shape;
+  std::shared_ptr<Int8Matrix> matrix;
+};
+
 class ParameterSet {
  public:
   // Declares a parameter; its value exists after allocate(). Errors: InputError on a name declared twice.
   Var declare(const std::string& name, const Shape& shape, Init init);
+
+  // Declares a weight (O, I) in 8 bits; it takes memory when its values are set.
+  std::shared_ptr<const Int8Matrix> declare_int8(const std::string& name, const Shape& shape);
 
   // Lays the values out, zero-filled. float32 for training; float64 and complex128 for the oracle.
   void allocate(DType dtype = DType::float32);
@@ -46,17 +57,19 @@ class ParameterSet {
   void initialize(uint64_t seed);
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
+  const std::vector<Int8Parameter>& int8_parameters() const { return int8_parameters_; }
   // The number of scalars. A tied matrix is one parameter and counts once.
   int64_t count() const;
   // The parameter of this name, or null.
   const Parameter* find(const std::string& name) const;
 
-  const Tensor& values() const { return values_; }        // (P): all, each padded to 64 bytes by zeros
+  const Tensor& values() const { return values_; }  // (P): all, each padded to 64 bytes by zeros
   // (P), laid out like the values when first asked for: a model that only translates needs no room for them.
   const Tensor& gradients() const;
 
  private:
   std::vector<Parameter> parameters_;
+  std::vector<Int8Parameter> int8_parameters_;
   std::unordered_map<std::string, size_t> by_name_;
   Tensor values_;
   mutable Tensor gradients_;
@@ -65,18 +78,25 @@ class ParameterSet {
 // A place in the tree of names: `scope / "encoder" / 3` declares parameters as "encoder.3.<name>".
 class Scope {
  public:
-  explicit Scope(ParameterSet& set, std::string prefix = "") : set_(&set), prefix_(std::move(prefix)) {}
+  // With `int8`, the weights of linear layers are kept in 8 bits.
+  explicit Scope(ParameterSet& set, std::string prefix = "", bool int8 = false)
+      : set_(&set), prefix_(std::move(prefix)), int8_(int8) {}
 
-  Scope operator/(const std::string& name) const { return Scope(*set_, prefix_ + name + "."); }
+  Scope operator/(const std::string& name) const { return Scope(*set_, prefix_ + name + ".", int8_); }
   Scope operator/(int64_t index) const { return *this / std::to_string(index); }
 
   Var declare(const std::string& name, const Shape& shape, Init init) const {
     return set_->declare(prefix_ + name, shape, init);
   }
+  bool int8() const { return int8_; }
+  std::shared_ptr<const Int8Matrix> declare_int8(const std::string& name, const Shape& shape) const {
+    return set_->declare_int8(prefix_ + name, shape);
+  }
 
  private:
   ParameterSet* set_;
   std::string prefix_;
+  bool int8_;
 };
 
 }  // namespace transduce

@@ -41,6 +41,7 @@ size_t size_of(DType dtype) {
       return 16;
     case DType::int32:
       return 4;
+    case DType::int8:
     case DType::uint8:
       return 1;
   }
@@ -57,6 +58,8 @@ const char* name_of(DType dtype) {
       return "complex128";
     case DType::int32:
       return "int32";
+    case DType::int8:
+      return "int8";
     case DType::uint8:
       return "uint8";
   }

@@ -18,7 +18,7 @@
 
 namespace transduce {
 
-enum class DType { float32, float64, complex128, int32, uint8 };
+enum class DType { float32, float64, complex128, int32, int8, uint8 };
 
 // Bytes of one element.
 size_t size_of(DType dtype);
@@ -42,6 +42,10 @@ struct dtype_of<std::complex<double>> {
 template <>
 struct dtype_of<int32_t> {
   static constexpr DType value = DType::int32;
+};
+template <>
+struct dtype_of<int8_t> {
+  static constexpr DType value = DType::int8;
 };
 template <>
 struct dtype_of<uint8_t> {

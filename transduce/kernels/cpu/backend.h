@@ -2,6 +2,7 @@
 
 // The float32 kernels for processors. Each group of kernels is one source file of this folder:
 //   matmul.cpp         linear, linear_activation and the matrix product they share
+//   int8.cpp           linear_int8
 //   elementwise.cpp    activation, residual, dropout, accumulate
 //   embedding.cpp      embedding
 //   norm.cpp           residual_norm
@@ -29,6 +30,9 @@ class CpuBackend final : public Backend {
                        Tensor dbias) override;
   void linear_activation(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation kind,
                          const Dropout& dropout, Tensor pre, Tensor y) override;
+
+  void pack(Int8Matrix& weight) override;
+  void linear_int8(const Tensor& x, const Int8Matrix& weight, const Tensor& bias, Tensor y) override;
 
   void activation(const Tensor& pre, Activation kind, const Dropout& dropout, Tensor y) override;
   void activation_backward(const Tensor& dy, const Tensor& pre, Activation kind, const Dropout& dropout,
