@@ -81,56 +81,55 @@ void RoundRow(const float* x, int64_t I, ByteRows rows, int64_t i) {
 #if HWY_TARGET == HWY_AVX3_DL
 
 using Sum = Int;
-HWY_INLINE Sum zero_sum() { return hn::Zero(kInt); }
+using Columns = Int[kVectors];
 
-// sums += the products of four elements of x with those of each of the columns. The instruction is written out
-// because Highway's target lacks the compiler flag of its intrinsic.
-template <int kRows>
-HWY_INLINE void add_group(const uint8_t* const* x, int64_t group, const int8_t* weight,
-                          Sum (*sums)[kVectors]) {
-  Int columns[kVectors];
+HWY_INLINE void load_columns(const int8_t* weight, Columns& columns) {
   for (int64_t v = 0; v < kVectors; ++v) {
     columns[v] =
         hn::BitCast(kInt, hn::LoadU(hn::Repartition<int8_t, IntTag>(), weight + v * kLanes * kGroup));
   }
-  for (int i = 0; i < kRows; ++i) {
-    int32_t four;
-    std::memcpy(&four, x[i] + group * kGroup, sizeof(four));
-    const Int factor = hn::Set(kInt, four);
-    for (int64_t v = 0; v < kVectors; ++v) {
-      asm("vpdpbusd %2, %1, %0" : "+v"(sums[i][v].raw) : "v"(factor.raw), "v"(columns[v].raw));
-    }
-  }
+}
+
+// sum + the products of four elements of x with those of each column. The instruction is written out because
+// Highway's target lacks the compiler flag of its intrinsic.
+HWY_INLINE Sum add_group(const uint8_t* x, Int columns, Sum sum) {
+  int32_t four;
+  std::memcpy(&four, x, sizeof(four));
+  auto total = sum.raw;
+  asm("vpdpbusd %2, %1, %0" : "+v"(total) : "v"(hn::Set(kInt, four).raw), "v"(columns.raw));
+  return Sum{total};
 }
 
 HWY_INLINE Float whole(Sum sum, const int8_t* corrections, int64_t v) {
-  Int correction;
-  std::memcpy(&correction, corrections + v * kLanes * 4, sizeof(correction));
-  return hn::ConvertTo(kFloat, hn::Sub(sum, correction));
+  const auto correction = hn::LoadU(hn::Repartition<int8_t, IntTag>(), corrections + v * kLanes * 4);
+  return hn::ConvertTo(kFloat, hn::Sub(sum, hn::BitCast(kInt, correction)));
 }
 
 #else
 
-using Sum = Float;
-HWY_INLINE Sum zero_sum() { return hn::Zero(kFloat); }
-
 // In float32, of x without its 128: exact as long as the sum stays below 2^24, and rounded like any product
 // beyond that.
-template <int kRows>
-HWY_INLINE void add_group(const uint8_t* const* x, int64_t group, const int8_t* weight,
-                          Sum (*sums)[kVectors]) {
-  HWY_ALIGN float columns[kGroup][kColumns];
+using Sum = Float;
+struct Columns {
+  HWY_ALIGN float at[kGroup][kColumns];
+  struct Vector {
+    const float* at;  // the next element of the columns lies kColumns further
+  };
+  Vector operator[](int64_t v) const { return {at[0] + v * kLanes}; }
+};
+
+HWY_INLINE void load_columns(const int8_t* weight, Columns& columns) {
   for (int64_t c = 0; c < kColumns; ++c) {
-    for (int64_t k = 0; k < kGroup; ++k) columns[k][c] = static_cast<float>(weight[c * kGroup + k]);
+    for (int64_t k = 0; k < kGroup; ++k) columns.at[k][c] = static_cast<float>(weight[c * kGroup + k]);
   }
-  for (int i = 0; i < kRows; ++i) {
-    for (int64_t k = 0; k < kGroup; ++k) {
-      const Float factor = set(static_cast<float>(static_cast<int>(x[i][group * kGroup + k]) - 128));
-      for (int64_t v = 0; v < kVectors; ++v) {
-        sums[i][v] = hn::MulAdd(factor, hn::LoadU(kFloat, columns[k] + v * kLanes), sums[i][v]);
-      }
-    }
+}
+
+HWY_INLINE Sum add_group(const uint8_t* x, Columns::Vector columns, Sum sum) {
+  for (int64_t k = 0; k < kGroup; ++k) {
+    const Float factor = set(static_cast<float>(static_cast<int>(x[k]) - 128));
+    sum = hn::MulAdd(factor, hn::LoadU(kFloat, columns.at + k * kColumns), sum);
   }
+  return sum;
 }
 
 HWY_INLINE Float whole(Sum sum, const int8_t*, int64_t) { return sum; }
@@ -141,14 +140,19 @@ HWY_INLINE Float whole(Sum sum, const int8_t*, int64_t) { return sum; }
 template <int kRows>
 HWY_INLINE void int8_tile(const Strip& s, int64_t i, int64_t column) {
   const int8_t* weight = s.panels.panel(column / kColumns);
-  const uint8_t* x[kRows];
+  const uint8_t* x = s.x.data + i * s.x.stride;
   Sum sums[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
-    x[r] = s.x.data + (i + r) * s.x.stride;
-    for (int64_t v = 0; v < kVectors; ++v) sums[r][v] = zero_sum();
+    for (int64_t v = 0; v < kVectors; ++v) sums[r][v] = hn::Zero(hn::DFromV<Sum>());
   }
-  for (int64_t g = 0; g < s.panels.groups; ++g, weight += kColumns * kGroup)
-    add_group<kRows>(x, g, weight, sums);
+  for (int64_t g = 0; g < s.panels.groups; ++g, weight += kColumns * kGroup, x += kGroup) {
+    Columns columns;
+    load_columns(weight, columns);
+    for (int r = 0; r < kRows; ++r) {
+      for (int64_t v = 0; v < kVectors; ++v)
+        sums[r][v] = add_group(x + r * s.x.stride, columns[v], sums[r][v]);
+    }
+  }
   for (int r = 0; r < kRows; ++r) {
     const Float scale = set(s.x.scales[i + r]);
     for (int64_t v = 0; v < kVectors; ++v) {
