@@ -1,7 +1,9 @@
 #include "cli/output.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "transduce/base/text.h"
 
@@ -16,12 +18,14 @@ void Output::line(std::string text) {
   if (file_) {
     file_->write(text);
   } else if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
-    fail_run("cannot write to standard output");
+    fail_run("cannot write to standard output: {}", std::strerror(errno));
   }
 }
 
 void Output::flush() {
-  if (!file_ && std::fflush(stdout) != 0) fail_run("cannot write to standard output");
+  if (!file_ && std::fflush(stdout) != 0) {
+    fail_run("cannot write to standard output: {}", std::strerror(errno));
+  }
 }
 
 void Output::commit() {

@@ -18,8 +18,17 @@ Parser::Parser(const std::string& name, const std::string& description, const st
 }
 
 std::optional<int> Parser::read(int argc, char** argv) {
+  // An option that may repeat is repeated with its name: what follows a value is no second one.
+  for (CLI::Option* option : get_options()) {
+    if (option->get_expected_max() > 1) option->allow_extra_args(false);
+  }
   try {
     parse(argc, argv);
+    for (const CLI::Option* option : get_options()) {
+      const auto& values = option->results();
+      check_input(std::find(values.begin(), values.end(), "") == values.end(),
+                  "{} was given an empty value (see {} --help)", option->get_name(), get_name());
+    }
   } catch (const CLI::CallForHelp&) {
     print("{}", help());
     return 0;

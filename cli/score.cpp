@@ -6,6 +6,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/search_flags.h"
+#include "transduce/base/text.h"
 #include "transduce/decode/scorer.h"
 
 namespace transduce::cli {
@@ -43,8 +44,9 @@ struct Options {
 
 // A pair with what is needed to print it.
 struct Pair {
-  int64_t line = 0;  // of the source, from 1
-  std::string text;  // the target
+  int64_t line = 0;    // of the source, from 1
+  std::string text;    // the target
+  bool blank = false;  // on both sides: the model is not asked, as translate does not ask it
   ScoreRequest request;
 };
 
@@ -54,6 +56,7 @@ class Reader {
       : o_(o),
         models_(models),
         source_limit_(source_limit(models.all(), o.max_source_length)),
+        target_room_(source_limit(models.all(), o.max_target_length)),
         sources_(o.source),
         targets_(o.n_best.empty() ? o.target : o.n_best) {
     if (!o.prefixes.empty()) prefixes_.emplace(o.prefixes);
@@ -84,7 +87,11 @@ class Reader {
     std::string entry;
     if (!targets_.next(entry)) return false;
     const size_t first = entry.find(" ||| ");
-    const size_t second = first == std::string::npos ? first : entry.find(" |||", first + 4);
+    // The features stand last, in the form that translate writes: a text may hold bars itself.
+    const size_t features = entry.rfind(" ||| LogProbability= ");
+    const size_t second = first == std::string::npos                          ? first
+                          : features != std::string::npos && features > first ? features
+                                                                              : entry.find(" |||", first + 4);
     int64_t line = -1;
     const char* const end = entry.data() + std::min(first, entry.size());
     const auto [stop, error] = std::from_chars(entry.data(), end, line);
@@ -107,6 +114,7 @@ class Reader {
     std::string line;
     if (!sources_.next(line)) return false;
     source_ = models_.first().source->encode(line);
+    source_blank_ = split_whitespace(line).empty();
     const auto tokens = static_cast<int64_t>(source_.size());
     if (tokens > source_limit_) {
       say("line {}: {} source tokens were cut to {} (--max-source-length)\n", sources_.number(),
@@ -124,6 +132,7 @@ class Reader {
 
   void set(Pair& pair) const {
     pair.line = sources_.number();
+    pair.blank = source_blank_ && split_whitespace(pair.text).empty();
     pair.request = {source_, models_.first().target->encode(pair.text), static_cast<int64_t>(prefix_.size())};
     const std::vector<int32_t>& target = pair.request.target;
     const auto tokens = static_cast<int64_t>(target.size());
@@ -144,9 +153,11 @@ class Reader {
   const Options& o_;
   const Models& models_;
   int64_t source_limit_;
+  int64_t target_room_;
   LineReader sources_, targets_;
   std::optional<LineReader> prefixes_;
   std::vector<int32_t> source_, prefix_;  // of the current source line
+  bool source_blank_ = false;
 };
 
 // "token=-0.1234 ...", tokens as vocabulary files show them.
@@ -189,7 +200,7 @@ int score_command(int argc, char** argv) {
   o.add_to(parser);
   if (const auto status = parser.read(argc, argv)) return *status;
   check_input(o.target.empty() != o.n_best.empty(),
-              "give what is to be scored: --target FILE or --n-best FILE");
+              "give what is to be scored, in one way: --target FILE or --n-best FILE");
   check_input(o.max_source_length >= 1 && o.max_target_length >= 1,
               "max source length {} and max target length {} must be 1 or more", o.max_source_length,
               o.max_target_length);
@@ -206,14 +217,16 @@ int score_command(int argc, char** argv) {
     std::vector<Pair> window;
     std::vector<ScoreRequest> requests;
     for (Pair pair; static_cast<int64_t>(window.size()) < kWindow && (more = reader.next(pair));) {
-      requests.push_back(pair.request);
+      if (!pair.blank) requests.push_back(pair.request);
       window.push_back(pair);
     }
     const std::vector<Hypothesis> scored = score(transformers, requests, ranking);
-    for (size_t i = 0; i < window.size(); ++i) {
-      out.line(describe(window[i], scored[i], o, models.first().target->vocabulary()));
-      tokens += static_cast<int64_t>(scored[i].token_log_probability.size());
-      total += scored[i].log_probability;
+    auto next = scored.begin();
+    for (const Pair& pair : window) {
+      const Hypothesis hypothesis = pair.blank ? Hypothesis() : *next++;
+      out.line(describe(pair, hypothesis, o, models.first().target->vocabulary()));
+      tokens += static_cast<int64_t>(hypothesis.token_log_probability.size());
+      total += hypothesis.log_probability;
     }
     pairs += static_cast<int64_t>(window.size());
     status.show(fmt::format("{} pairs scored", grouped(pairs)));

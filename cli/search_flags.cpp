@@ -20,7 +20,9 @@ void SearchFlags::add_ranking_to(CLI::App& app) {
 void SearchFlags::add_to(CLI::App& app) {
   SearchOptions& search = options_.search;
   std::string group = "Search";
-  app.add_option("--beam", search.beam, "hypotheses kept while searching; 1 is greedy search")->group(group);
+  app.add_option("--beam", search.beam,
+                 "hypotheses kept while searching, at most as many as there are tokens; 1 is greedy search")
+      ->group(group);
   app.add_option("--min-length", search.min_length, "tokens of an output at least")->group(group);
   app.add_option("--max-length", search.max_length,
                  "tokens of an output at most; 0 without --max-length-factor: 2 x source + 50")
@@ -45,22 +47,31 @@ void SearchFlags::add_to(CLI::App& app) {
   app.add_option("--force", options_.forced, "a text that every output must contain; may repeat")
       ->take_all()
       ->group(group);
-  app.add_option("--diverse-groups", search.groups, "groups of the beam that are kept different; 1: off")
-      ->group(group);
+  CLI::Option* const groups =
+      app.add_option("--diverse-groups", search.groups, "groups of the beam that are kept different; 1: off")
+          ->group(group);
   app.add_option("--diversity", search.diversity,
                  "by how much a token's log probability falls each time an earlier group takes it")
+      ->needs(groups)
       ->group(group);
   app.add_option("--batch-size", options_.batch_size, "sentences translated at the same time")->group(group);
   add_ranking_to(app);
   group = "Sampling";
-  app.add_flag("--sample", sample_, "draw outputs at random in place of searching for the best")
-      ->group(group);
+  CLI::Option* const sample =
+      app.add_flag("--sample", sample_, "draw outputs at random in place of searching for the best")
+          ->group(group);
   app.add_option("--temperature", sampling_.temperature, "below 1 keeps closer to the likely tokens")
+      ->needs(sample)
       ->group(group);
-  app.add_option("--top-k", sampling_.top_k, "draw from the k likeliest tokens; 0: from all")->group(group);
+  app.add_option("--top-k", sampling_.top_k, "draw from the k likeliest tokens; 0: from all")
+      ->needs(sample)
+      ->group(group);
   app.add_option("--top-p", sampling_.top_p, "draw from the fewest tokens with this much probability")
+      ->needs(sample)
       ->group(group);
-  app.add_option("--sampling-seed", sampling_.seed, "the same seed draws the same outputs")->group(group);
+  app.add_option("--sampling-seed", sampling_.seed, "the same seed draws the same outputs")
+      ->needs(sample)
+      ->group(group);
 }
 
 Ranking SearchFlags::ranking() const {

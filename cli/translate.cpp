@@ -36,13 +36,17 @@ struct Options {
            "the best so many translations of each line, in Moses form: line ||| text ||| features ||| score")
         ->group(group);
     app.add_flag("--scores", scores, "score<TAB>translation")->group(group);
-    app.add_flag("--alignments", alignments,
-                 "after each translation which source token each of its tokens looked at: 0-0 2-1")
-        ->group(group);
+    CLI::Option* const alignment =
+        app.add_flag("--alignments", alignments,
+                     "after each translation which source token each of its tokens looked at: 0-0 2-1")
+            ->group(group);
     app.add_option("--alignment-layer", attention.layer,
                    "decoder layer whose attention that shows, from 1; 0: the mean of all; -1: the last")
+        ->needs(alignment)
         ->group(group);
-    app.add_option("--alignment-head", attention.head, "its head, from 1; 0: the mean of all")->group(group);
+    app.add_option("--alignment-head", attention.head, "its head, from 1; 0: the mean of all")
+        ->needs(alignment)
+        ->group(group);
     app.add_flag("--json", json, "one JSON object a line: all hypotheses with tokens and log probabilities")
         ->group(group);
     search.add_to(app);
@@ -85,7 +89,7 @@ void write_text(const Translator::Result& result, const Options& o, Output& out)
 // What a person sees meanwhile.
 class Report {
  public:
-  explicit Report(const Options& o) : typing_(o.input == "-") {
+  Report(const Options& o, int64_t source_limit) : limit_(source_limit), typing_(o.input == "-") {
     if (status_.on_terminal()) total_ = count_lines(o.input);
   }
 
@@ -96,8 +100,9 @@ class Report {
     }
     if (result.cut_to > 0) {
       status_.clear();
-      say("line {}: {} source tokens were cut to {} (--max-source-length)\n", result.number,
-          grouped(result.source_tokens), grouped(result.cut_to));
+      say("line {}: {} source tokens were cut to {} ({})\n", result.number, grouped(result.source_tokens),
+          grouped(result.cut_to),
+          result.cut_to < limit_ ? "the model has no positions for more" : "--max-source-length");
     }
     if (typing_ && total_ < 0 && lines_ < 64) return;  // nobody waits for a few lines
     const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
@@ -115,6 +120,7 @@ class Report {
  private:
   using Clock = std::chrono::steady_clock;
   StatusLine status_;
+  int64_t limit_;
   bool typing_;
   Clock::time_point start_ = Clock::now();
   int64_t total_ = -1, lines_ = 0, tokens_ = 0;
@@ -154,13 +160,15 @@ int translate_command(int argc, char** argv) {
   options.alignments = o.alignments;
   options.attention = o.attention;
 
+  check_input(o.prefixes != "-" || o.input != "-",
+              "standard input cannot be both --input and --target-prefix");
   const Models models(o.models);
   const Translator translator(models.all(), options);
   LineReader reader(o.input);
   std::optional<LineReader> prefixes;
   if (!o.prefixes.empty()) prefixes.emplace(o.prefixes);
   Output out(o.output);
-  Report report(o);
+  Report report(o, options.max_source_length);
   translator.run(lines_of(reader, prefixes), [&](const Translator::Result& result) {
     if (o.json) {
       write_json(result, o, models.first().target->vocabulary(), out);

@@ -282,5 +282,67 @@ TEST_F(Decoding, ScoresTokensAndTotals) {
   EXPECT_NEAR(object["score"].get<double>(), sum, 1e-5);
 }
 
+// What a text holds must not be taken for the list's own bars.
+TEST_F(Decoding, NBestListsMayHoldBars) {
+  write(*place_ / "pairs.tsv", "x\ta ||| b\ny\t||| b |||\n");
+  const Result trained = place_->run(
+      "train --model bars --train pairs.tsv --source-tokenizer word --target-tokenizer word --encoder-layers "
+      "1 "
+      "--decoder-layers 1 --width 16 --heads 2 --feed-forward 16 --steps 60 --learning-rate 1e-2 --threads "
+      "1");
+  ASSERT_EQ(trained.status, 0) << trained.errors;
+  write(*place_ / "bars.txt", "x\ny\n");
+  for (const char* with : {"", " --alignments"}) {
+    write(*place_ / "bars.nbest",
+          run("translate --model bars --input bars.txt --beam 3 --n-best 3" + std::string(with)));
+    const Lines list = lines_of(contents(*place_ / "bars.nbest"));
+    const Lines again = lines_of(run("score --model bars --source bars.txt --n-best bars.nbest"));
+    ASSERT_EQ(again.size(), list.size());
+    for (size_t i = 0; i < list.size(); ++i) {
+      const auto cut = [](const std::string& line) {
+        const size_t at = line.find(" ||| LogProbability= ");
+        return std::pair(line.substr(0, at), std::stod(line.substr(at + 20)));
+      };
+      EXPECT_EQ(cut(again[i]).first, cut(list[i]).first);
+      EXPECT_NEAR(cut(again[i]).second, cut(list[i]).second, 1e-4);
+    }
+  }
+}
+
+TEST_F(Decoding, PrefixesStandAsGivenAndAreBounded) {
+  write(*place_ / "in2.txt", "abc\n\n");
+  write(*place_ / "unknown.txt", "Z9\nab\n");
+  const Lines got = lines_of(run("translate --model m --input in2.txt --target-prefix unknown.txt"));
+  ASSERT_EQ(got.size(), 2U);
+  EXPECT_EQ(got[0].find("Z9"), 0U) << got[0];
+  EXPECT_EQ(got[1], "") << "a blank line stays blank";
+  write(*place_ / "long.txt", "a\n" + std::string(2000, 'a') + "\n");
+  write(*place_ / "in2.txt", "abc\nab\n");
+  const Result refused = place_->run("translate --model m --input in2.txt --target-prefix long.txt");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_NE(refused.errors.find("line 2: its prefix has 2000 tokens"), std::string::npos) << refused.errors;
+}
+
+TEST_F(Decoding, BlankPairsScoreAsTheyTranslate) {
+  write(*place_ / "blank.txt", "\nabc\n");
+  write(*place_ / "blank.out", "\ncba\n");
+  const Result result = place_->run("score --model m --source blank.txt --target blank.out");
+  EXPECT_EQ(lines_of(result.output)[0], "0.000000");
+  EXPECT_NE(result.errors.find("4 tokens"), std::string::npos) << result.errors;
+}
+
+TEST_F(Decoding, EightBitWeightsTranslateNearlyTheSame) {
+  run("convert --quantize int8 --model m --output m8");
+  const std::string whole = run("translate --model m --input in.txt"),
+                    rounded = run("translate --model m8 --input in.txt");
+  size_t same = 0;
+  for (size_t i = 0; i < 40; ++i) same += lines_of(whole)[i] == lines_of(rounded)[i] ? 1 : 0;
+  EXPECT_GE(same, 30U);
+  EXPECT_EQ(run("translate --model m8 --input in.txt --batch-size 3 --threads 1"), rounded);
+  const Result trained =
+      place_->run("evaluate --model m8 --task reverse --task-alphabet 8 --task-max-length 9");
+  EXPECT_EQ(trained.status, 0) << trained.errors;
+}
+
 }  // namespace
 }  // namespace transduce::testing

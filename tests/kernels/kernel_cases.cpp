@@ -460,6 +460,46 @@ Cases loss_cases() {
   return cases;
 }
 
+// The sums are exact, so the CPU's differ from the oracle's by the rounding of two scales and a bias; but
+// where x / s lies within rounding of a half, float32 and float64 may round it to different steps, so x is
+// made of whole steps.
+Cases int8_cases() {
+  Cases cases;
+  uint64_t seed = 47000;
+  for (const int64_t in : {1, 3, 4, 5, 31, 64, 100, 515}) {
+    for (const auto& [rows, out] : {std::pair<int64_t, int64_t>{1, 33}, {5, 16}, {13, 70}, {29, 1}, {0, 8}}) {
+      KernelCase c{fmt::format("linear int8 N={} I={} O={}", rows, in, out)};
+      c.seed = seed += 20;
+      Tensor x({rows, in}, DType::float32), values({out, in}, DType::int8), scales({out}, DType::float32);
+      Random random({c.seed, 3});
+      for (int64_t i = 0; i < x.size(); ++i) {
+        x.data<float>()[i] = static_cast<float>(random.below(255)) - 127.0f;
+      }
+      for (int64_t i = 0; i < rows; ++i) x.row<float>(i)[random.below(static_cast<uint64_t>(in))] = -127.0f;
+      for (int64_t i = 0; i < values.size(); ++i) {
+        values.data<int8_t>()[i] = static_cast<int8_t>(static_cast<int>(random.below(255)) - 127);
+      }
+      for (int64_t o = 0; o < out; ++o)
+        scales.data<float>()[o] = static_cast<float>(random.uniform(0.001, 0.01));
+      c.input("x", x).input("bias", {out});
+      c.output("y", {rows, out}, {4, 127.0 * 127.0 * 0.01 * std::sqrt(static_cast<double>(in))});
+      const bool with_bias = rows != 5;
+      c.run = [=](Backend& backend, const NamedTensors& t) {
+        Int8Matrix weight{values, scales, {}};
+        backend.pack(weight);
+        const Tensor y = t("y");
+        const Tensor in32 = t("x").dtype() == DType::float32 ? t("x") : t("x").to(DType::float32);
+        const Tensor bias = with_bias ? t("bias").to(DType::float32) : Tensor();
+        const Tensor result(y.shape(), DType::float32);
+        backend.linear_int8(in32, weight, bias, result);
+        y.copy_from(y.dtype() == DType::float32 ? result : result.to(y.dtype()));
+      };
+      cases.push_back(c);
+    }
+  }
+  return cases;
+}
+
 Cases score_cases() {
   Cases cases;
   uint64_t seed = 45000;
@@ -521,11 +561,17 @@ Cases flat_cases() {
 
 const std::vector<KernelFamily>& kernel_families() {
   static const std::vector<KernelFamily> families = {
-      {"Embedding", embedding_cases},          {"Linear", linear_cases},
-      {"Activation", activation_cases},        {"LinearActivation", linear_activation_cases},
-      {"ResidualAndDropout", residual_cases},  {"ResidualNorm", norm_cases},
-      {"SelfAttention", self_attention_cases}, {"CrossAttention", cross_attention_cases},
-      {"LinearCrossEntropy", loss_cases},      {"LogSumExp", score_cases},
+      {"Embedding", embedding_cases},
+      {"Linear", linear_cases},
+      {"Activation", activation_cases},
+      {"LinearActivation", linear_activation_cases},
+      {"ResidualAndDropout", residual_cases},
+      {"ResidualNorm", norm_cases},
+      {"SelfAttention", self_attention_cases},
+      {"CrossAttention", cross_attention_cases},
+      {"LinearCrossEntropy", loss_cases},
+      {"LogSumExp", score_cases},
+      {"LinearInt8", int8_cases},
       {"AccumulateAndAdam", flat_cases},
   };
   return families;

@@ -91,7 +91,7 @@ void NextTokens::best(size_t wanted, std::vector<Candidate>& list) const {
   }
 }
 
-Candidate NextTokens::drawn(const Sampling& sampling, double uniform) const {
+Candidate NextTokens::drawn(const Sampling& sampling, RandomKey key, uint64_t first) const {
   std::vector<std::pair<double, int32_t>> likely;  // log probability, token
   for (int32_t token = 0; token < static_cast<int32_t>(vocabulary_); ++token) {
     if (scores_[token] != kBanned) likely.emplace_back(adjusted(token) / sampling.temperature, token);
@@ -105,20 +105,30 @@ Candidate NextTokens::drawn(const Sampling& sampling, double uniform) const {
     std::nth_element(likely.begin(), kth, likely.end(), better);
     likely.erase(kth, likely.end());
   }
-  if (sampling.top_p < 1.0) std::sort(likely.begin(), likely.end(), better);
-  const double top = std::min_element(likely.begin(), likely.end(), better)->first;
-  double total = 0.0;
-  for (auto& [score, token] : likely) total += score = std::exp(score - top);
-  double kept = 0.0;
-  size_t count = 0;
-  while (count < likely.size() && (count == 0 || sampling.top_p >= 1.0 || kept < sampling.top_p * total)) {
-    kept += likely[count++].first;
+  if (sampling.top_p < 1.0) {
+    std::sort(likely.begin(), likely.end(), better);
+    const double top = likely[0].first;
+    double total = 0.0, kept = 0.0;
+    for (const auto& [score, token] : likely) total += std::exp(score - top);
+    size_t count = 0;
+    while (count < likely.size() && (count == 0 || kept < sampling.top_p * total)) {
+      kept += std::exp(likely[count++].first - top);
+    }
+    likely.resize(count);
   }
-  double left = uniform * kept;
-  size_t chosen = 0;
-  while (chosen + 1 < count && left >= likely[chosen].first) left -= likely[chosen++].first;
-  return with(likely[chosen].second);
+  double best = -std::numeric_limits<double>::infinity();
+  int32_t chosen = likely[0].second;
+  for (const auto& [score, token] : likely) {
+    const uint32_t word =
+        philox(key, first + static_cast<uint64_t>(token / 4))[static_cast<size_t>(token % 4)];
+    const double uniform = (static_cast<double>(word) + 0.5) * 0x1p-32;
+    const double sum = score - std::log(-std::log(uniform));
+    if (sum > best || (sum == best && token < chosen)) best = sum, chosen = token;
+  }
+  return with(chosen);
 }
+
+bool NextTokens::banned(int32_t token) const { return scores_[token] == kBanned; }
 
 void PhraseProgress::add(const std::vector<std::vector<int32_t>>& phrases, int32_t token) {
   met_.resize(phrases.size());

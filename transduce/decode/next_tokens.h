@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "transduce/base/random.h"
 #include "transduce/decode/search.h"
 
 namespace transduce {
@@ -44,8 +45,13 @@ class NextTokens {
   // them. Where everything is banned, only the end is left.
   void best(size_t wanted, std::vector<Candidate>& list) const;
 
-  // One continuation at random; `uniform` in [0, 1) says which.
-  Candidate drawn(const Sampling& sampling, double uniform) const;
+  // One continuation at random: the token with the largest sum of its scaled score and a random number of its
+  // own, Gumbel distributed (the Gumbel-max trick). Rounding changes the choice only where two sums are as
+  // good as equal; walking along cumulated probabilities it would change at every step between two tokens.
+  // The random numbers are those of `key` from counter `first` on, of which a vocabulary takes V / 4.
+  Candidate drawn(const Sampling& sampling, RandomKey key, uint64_t first) const;
+
+  bool banned(int32_t token) const;
 
  private:
   double adjusted(int32_t token) const { return static_cast<double>(scores_[token]) - normaliser_; }

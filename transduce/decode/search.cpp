@@ -51,7 +51,7 @@ void SearchOptions::validate() const {
   check("beam", beam, 1, 1000);
   check_input(n_best >= 1 && (n_best <= beam || (sampling && n_best <= 1000)),
               "n-best {} is out of range: give 1 to {}", n_best,
-              sampling ? "1000" : fmt::format("the beam {}", beam));
+              sampling ? "1000" : fmt::format("the beam, which is {} (--beam)", beam));
   check("length penalty", ranking.length_penalty, -10.0, 10.0);
   check("coverage penalty", ranking.coverage_penalty, 0.0, 100.0);
   check("min length", min_length, 0, 1000000);
@@ -64,7 +64,15 @@ void SearchOptions::validate() const {
               "a beam of {} cannot be shared by {} groups of one size: give a divisor of the beam", beam,
               groups);
   check_input(forced.size() <= 64, "{} phrases are forced; at most 64 can be", forced.size());
-  for (const auto& phrase : forced) check_input(!phrase.empty(), "a forced phrase holds no token");
+  for (const auto& phrase : forced) {
+    check_input(!phrase.empty(), "a forced phrase holds no token");
+    for (const int32_t token : phrase) {
+      check_input(std::find(forbidden.begin(), forbidden.end(), token) == forbidden.end(),
+                  "token {} is forced and forbidden at once", token);
+    }
+  }
+  check_input(max_length == 0 || min_length <= max_length, "min length {} is above max length {}", min_length,
+              max_length);
   if (!sampling) return;
   check_input(beam == 1 && groups == 1,
               "sampling takes the place of the beam: leave beam {} and groups {} at 1", beam, groups);

@@ -65,7 +65,10 @@ void SentenceSearch::advance(const NextScores& scores, int64_t first_row) {
         const Path& path = group.alive[static_cast<size_t>(k)];
         NextTokens next(scores, first_row + first_slot + k, options_.vocabulary, path.total, k);
         add_candidates(path, g, next, candidates);
-        for (const int32_t token : path.phrases.wanted(options_.forced)) wanted.push_back(next.with(token));
+        if (must_end(path)) continue;
+        for (const int32_t token : path.phrases.wanted(options_.forced)) {
+          if (!next.banned(token)) wanted.push_back(next.with(token));
+        }
       }
       for (const Candidate& candidate : wanted) {
         const bool there = std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& other) {
@@ -91,17 +94,17 @@ void SentenceSearch::follow_prefix(Group& group, int32_t first_slot) {
 
 void SentenceSearch::add_candidates(const Path& path, size_t group, NextTokens& next,
                                     std::vector<Candidate>& candidates) const {
-  if (static_cast<int64_t>(path.generated()) >= max_length_) {
+  if (must_end(path)) {
     candidates.push_back(next.with(Vocabulary::end));
     std::push_heap(candidates.begin(), candidates.end());
     return;
   }
   apply_rules(path, next);
   if (options_.sampling) {
-    const uint64_t draw = (static_cast<uint64_t>(group) << 32) + path.generated();
-    const auto words = philox({options_.sampling->seed, request_.number}, draw);
-    const uint64_t bits = (static_cast<uint64_t>(words[0]) << 21) ^ (words[1] >> 11);
-    candidates.push_back(next.drawn(*options_.sampling, static_cast<double>(bits) * 0x1p-53));
+    // Counters of their own for up to 2^20 tokens of 1000 samples, each with a vocabulary of up to 2^24.
+    const uint64_t draw = (static_cast<uint64_t>(group) << 20) + path.generated();
+    candidates.push_back(
+        next.drawn(*options_.sampling, {options_.sampling->seed, request_.number}, draw << 22));
     return;
   }
   next.best(2 * width_, candidates);

@@ -44,6 +44,7 @@ class SentenceSearch {
     std::vector<Path> ended;
   };
 
+  bool must_end(const Path& path) const { return static_cast<int64_t>(path.generated()) >= max_length_; }
   void follow_prefix(Group& group, int32_t first_slot);
   void add_candidates(const Path& path, size_t group, NextTokens& next,
                       std::vector<Candidate>& candidates) const;

@@ -13,6 +13,8 @@ namespace {
 
 // Source tokens encoded at a time: bounds the memory of the encoder.
 constexpr int64_t kEncodedTokens = 8192;
+// Tokens of a forced prefix at most: they are fed one by one.
+constexpr int64_t kMaxPrefix = 1024;
 
 bool is_blank(const std::string& text) { return split_whitespace(text).empty(); }
 
@@ -72,6 +74,15 @@ Translator::Translator(std::vector<const Seq2SeqModel*> models, const Options& o
   }
   const Search checked(transformers(), search);
   max_source_length_ = source_limit(models_, options_.max_source_length);
+  max_prefix_length_ = source_limit(models_, kMaxPrefix);
+}
+
+// A prefix stands as it was given, also where the vocabulary does not know it all.
+std::string Translator::text_of(const std::vector<int32_t>& tokens, const std::string& prefix) const {
+  const std::string text = first().target->decode(tokens);
+  if (prefix.empty()) return text;
+  const std::string known = first().target->decode(first().target->encode(prefix));
+  return text.starts_with(known) ? prefix + text.substr(known.size()) : text;
 }
 
 std::vector<const Transformer*> Translator::transformers() const {
@@ -243,6 +254,10 @@ class Translator::Stream {
     request.number = static_cast<uint64_t>(result.number);
     request.source = translator_.first().source->encode(line.source);
     request.prefix = translator_.first().target->encode(line.prefix);
+    const auto prefix = static_cast<int64_t>(request.prefix.size());
+    check_input(prefix <= translator_.max_prefix_length_,
+                "line {}: its prefix has {} tokens; at most {} are possible", result.number, prefix,
+                translator_.max_prefix_length_);
     result.source_tokens = static_cast<int64_t>(request.source.size());
     if (result.source_tokens > translator_.max_source_length_) {
       result.cut_to = translator_.max_source_length_;
@@ -257,7 +272,7 @@ class Translator::Stream {
     const auto at = waiting_.find(static_cast<int64_t>(found.number));
     Result& result = at->second;
     for (Hypothesis& hypothesis : found.hypotheses) {
-      std::string text = translator_.first().target->decode(hypothesis.tokens);
+      std::string text = translator_.text_of(hypothesis.tokens, result.line.prefix);
       result.translations.push_back({std::move(text), std::move(hypothesis), {}});
     }
     if (options_.alignments) align(result, worker.sources.extract(found.number).mapped());

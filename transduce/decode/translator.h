@@ -36,7 +36,7 @@ class Translator {
 
   struct Line {
     std::string source;
-    std::string prefix;  // what its translation must begin with
+    std::string prefix;  // what its translation must begin with, at most 1024 tokens
   };
   struct Result {
     int64_t number = 0;  // of the line, from 1
@@ -67,10 +67,12 @@ class Translator {
   class Stream;
   const Seq2SeqModel& first() const { return *models_[0]; }
   std::vector<const Transformer*> transformers() const;
+  std::string text_of(const std::vector<int32_t>& tokens, const std::string& prefix) const;
 
   std::vector<const Seq2SeqModel*> models_;
   Options options_;
   int64_t max_source_length_;
+  int64_t max_prefix_length_;
 };
 
 // Errors: InputError unless the models cut text into the same tokens with the same ids.
