@@ -290,6 +290,23 @@ TEST(ShapeErrors, AttentionThatDoesNotFit) {
   expect_refused(
       [&] { ops::attention(q, k, k, with([](AttentionSpec& s) { s.keys = Layout::packed({6}); })); },
       {"[attention]", "6", "(5, 6)"});
+  const auto named = [&](const std::vector<int32_t>& rows) {
+    return with([&](AttentionSpec& s) {
+      s.key_rows = Tensor::of<int32_t>({static_cast<int64_t>(rows.size())}, rows);
+    });
+  };
+  EXPECT_NO_THROW(ops::attention(q, k, k, named({4, 4, 0, 1, 2})));
+  expect_refused([&] { ops::attention(q, k, k, named({4, 4, 0})); }, {"[attention]", "3 rows named"});
+  expect_refused([&] { ops::attention(q, k, k, named({4, 4, 0, 1, 5})); }, {"[attention]", "5"});
+  {
+    Tape tape;
+    const Var trained = Var(q.value(), true);
+    expect_refused(
+        [&] {
+          ops::attention(trained, k, k, named({4, 4, 0, 1, 2}));
+        },
+        {"[attention]", "gradient"});
+  }
   expect_refused(
       [&] {
         ops::attention(q, k, k, with([](AttentionSpec& s) { s.keys = Layout::packed({2, 3}); }));

@@ -252,8 +252,9 @@ Var attention(const Var& q, const Var& k, const Var& v, AttentionSpec spec, floa
   check_input(k.dim(0) == v.dim(0), "[attention] {} keys but {} values", k.dim(0), v.dim(0));
   const int64_t keys = spec.key_rows ? spec.key_rows.size() : k.dim(0);
   if (spec.queries.rows != q.dim(0) || spec.keys.rows != keys) {
-    fail_input("[attention] layouts of {} query and {} key rows do not fit q {} and {} keys",
-               spec.queries.rows, spec.keys.rows, to_string(q.shape()), keys);
+    fail_input("[attention] layouts of {} query and {} key rows do not fit q {} and k {}{}",
+               spec.queries.rows, spec.keys.rows, to_string(q.shape()), to_string(k.shape()),
+               spec.key_rows ? fmt::format(" with {} rows named", keys) : "");
   }
   if (spec.key_rows) check_ids("attention", "key row", spec.key_rows, k.dim(0));
   check_input(spec.queries.sequences() == spec.keys.sequences(), "[attention] {} query but {} key sequences",
