@@ -344,5 +344,16 @@ TEST_F(Decoding, EightBitWeightsTranslateNearlyTheSame) {
   EXPECT_EQ(trained.status, 0) << trained.errors;
 }
 
+TEST_F(Decoding, BenchCountsWhatItTranslates) {
+  for (const char* with : {"", " --latency"}) {
+    const auto result = nlohmann::json::parse(
+        run("bench --model m --input in.txt --lines 20 --repeats 2 --json --beam 2" + std::string(with)));
+    EXPECT_EQ(result["lines"], 20);
+    EXPECT_GT(result["tokens"], 20);
+    EXPECT_GT(result["seconds"], 0.0);
+    EXPECT_EQ(result.contains("milliseconds_99"), with[0] != '\0');
+  }
+}
+
 }  // namespace
 }  // namespace transduce::testing

@@ -225,6 +225,8 @@ TEST_F(TrainedModel, MistakesEndWithOneLineAndStatusTwo) {
       {"translate --model m --min-length 9 --max-length 5", "min length 9"},
       {"translate --model m --target-prefix -", "standard input"},
       {"convert --model m --quantize int4 --output q", "int4"},
+      {"bench --model m --input /dev/null", "no line"},
+      {"bench --model m --repeats 0", "repeats 0"},
       {"convert --model m --quantize int8", "--output"},
       {"convert --model m --quantize int8 --output m", "--overwrite"},
       {"translate --model m --max-source-length 0", "max source length 0"},
@@ -349,7 +351,7 @@ TEST(Help, EveryCommandExplainsItselfWithAnExample) {
   const Workplace place;
   const Result general = place.run("--help");
   EXPECT_EQ(general.status, 0);
-  for (const char* command : {"train", "translate", "score", "evaluate"}) {
+  for (const char* command : {"train", "translate", "score", "evaluate", "convert", "bench"}) {
     EXPECT_NE(general.output.find(command), std::string::npos);
     const Result help = place.run(std::string(command) + " --help");
     EXPECT_EQ(help.status, 0);

@@ -199,7 +199,9 @@ Var residual(const Var& x, const Var& branch, float p) {
   Tensor y(x.shape(), x.dtype());
   current_backend().residual(x.value(), branch.value(), drop, y);
   return result(y, recording(x, branch), [=](const Var& out) {
-    current_backend().residual_backward(out.gradient(), drop, x.gradient(), branch.gradient());
+    const Tensor dy = out.gradient();  // of no use to anyone after this
+    current_backend().residual_backward(dy, drop, Tensor(), branch.gradient());
+    if (!x.take_gradient(dy)) current_backend().residual_backward(dy, drop, x.gradient(), Tensor());
   });
 }
 

@@ -54,6 +54,12 @@ Tensor Var::gradient_of(State& state) {
   return state.gradient;
 }
 
+bool Var::take_gradient(const Tensor& gradient) const {
+  if (!needs_gradient() || state_->parent != nullptr || !state_->gradient.empty()) return false;
+  state_->gradient = gradient;
+  return true;
+}
+
 Tensor Var::gradient() const { return state_ == nullptr ? Tensor() : gradient_of(*state_); }
 
 Var Var::columns(int64_t begin, int64_t end) const {

@@ -39,6 +39,9 @@ class Var {
   // Where to accumulate; zeros before the first use. An empty tensor when no gradient is needed: kernels
   // then leave it out.
   Tensor gradient() const;
+  // Takes `gradient`, which nobody else may go on to use, for its own where nothing has flowed into it yet:
+  // the same as accumulating into zeros, without the zeros. False where it must be accumulated instead.
+  bool take_gradient(const Tensor& gradient) const;
   void clear_gradient() const { state_->gradient = Tensor(); }
 
   // (N, C) -> (N, end - begin): shares value and gradient with its parent, so it costs nothing either way.

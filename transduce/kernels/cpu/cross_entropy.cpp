@@ -142,11 +142,9 @@ void CpuBackend::linear_cross_entropy(const Tensor& x, const Tensor& weight, con
       }
     });
     if (dx) {
-      matmul(Transpose::no, Transpose::no, rows, C, V, 1.0f, logits, w, 1.0f,
-             {dx.data<float>() + first * C, C});
+      matmul(Transpose::no, Transpose::no, rows, C, V, logits, w, 1.0f, {dx.data<float>() + first * C, C});
     }
-    if (dweight)
-      matmul(Transpose::yes, Transpose::no, V, C, rows, 1.0f, logits, in, 1.0f, Matrix<float>(dweight));
+    if (dweight) matmul(Transpose::yes, Transpose::no, V, C, rows, logits, in, 1.0f, Matrix<float>(dweight));
     if (dbias) cpu::add_column_sums(rows, V, logits, dbias.data<float>());
   }
 }

@@ -24,7 +24,7 @@ constexpr int64_t kProductGrain = int64_t{1} << 18;
 // kernels.
 constexpr int64_t kTile = 48;
 
-void sgemm(Transpose transpose_a, Transpose transpose_b, int64_t M, int64_t N, int64_t K, float alpha,
+void sgemm(Transpose transpose_a, Transpose transpose_b, int64_t M, int64_t N, int64_t K,
            Matrix<const float> a, Matrix<const float> b, float beta, Matrix<float> c) {
   // The threads are ours (see matmul): oneDNN must not start its own beside them.
   thread_local const bool single_threaded = (omp_set_num_threads(1), true);
@@ -33,7 +33,7 @@ void sgemm(Transpose transpose_a, Transpose transpose_b, int64_t M, int64_t N, i
   const auto stride = [](int64_t given, int64_t width) { return std::max<int64_t>(given, width); };
   const bool ta = transpose_a == Transpose::yes, tb = transpose_b == Transpose::yes;
   const dnnl_status_t status =
-      dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', M, N, K, alpha, a.data, stride(a.stride, ta ? M : K), b.data,
+      dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', M, N, K, 1.0f, a.data, stride(a.stride, ta ? M : K), b.data,
                  stride(b.stride, tb ? K : N), beta, c.data, stride(c.stride, N));
   if (status == dnnl_out_of_memory) throw std::bad_alloc();
   if (status != dnnl_success) {
@@ -42,59 +42,95 @@ void sgemm(Transpose transpose_a, Transpose transpose_b, int64_t M, int64_t N, i
   }
 }
 
+// c = op(a) op(b) + beta * c, cut into parts that threads make on their own: ranges of rows, or of columns
+// where there are more of those.
+struct Product {
+  Transpose transpose_a, transpose_b;
+  int64_t M, N, K;
+  Matrix<const float> a, b;
+  float beta;
+  Matrix<float> c;
+
+  bool by_rows() const { return M >= N; }
+  int64_t tiles() const { return ((by_rows() ? M : N) + kTile - 1) / kTile; }
+
+  // Part `part` of `parts`. `before(row, rows, column, columns)` is called with its range of c first.
+  template <class Before>
+  void make(int64_t part, int64_t parts, const Before& before) const {
+    const int64_t most = by_rows() ? M : N, begin = std::min(tiles() * part / parts * kTile, most);
+    const int64_t end = std::min(tiles() * (part + 1) / parts * kTile, most);
+    if (begin == end || M == 0 || N == 0) return;
+    if (by_rows()) {
+      before(begin, end - begin, 0, N);
+      const float* rows = transpose_a == Transpose::yes ? a.data + begin : a.row(begin);
+      make_range(end - begin, N, {rows, a.stride}, b, {c.row(begin), c.stride});
+    } else {
+      before(0, M, begin, end - begin);
+      const float* columns = transpose_b == Transpose::yes ? b.row(begin) : b.data + begin;
+      make_range(M, end - begin, a, {columns, b.stride}, {c.data + begin, c.stride});
+    }
+  }
+  void make(int64_t part, int64_t parts) const {
+    make(part, parts, [](int64_t, int64_t, int64_t, int64_t) {});
+  }
+
+ private:
+  void make_range(int64_t rows, int64_t columns, Matrix<const float> left, Matrix<const float> right,
+                  Matrix<float> to) const {
+    if (K > 0) return sgemm(transpose_a, transpose_b, rows, columns, K, left, right, beta, to);
+    for (int64_t i = 0; i < rows && beta == 0.0f; ++i) std::fill_n(to.row(i), columns, 0.0f);
+  }
+};
+
+// Runs part(i, parts) for work of so many multiplications on as many threads as it is worth.
+template <class Part>
+void in_parts(int64_t multiplications, const Part& part) {
+  const int64_t parts = std::clamp<int64_t>(multiplications / kProductGrain, 1, threads());
+  parallel_for(parts, 1, [&](int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; ++i) part(i, parts);
+  });
+}
+
+// Columns begin .. end - 1 of add_column_sums.
+void add_sums_of(int64_t begin, int64_t end, int64_t N, Matrix<const float> x, float* sums) {
+  constexpr int64_t kStrip = 512, kRows = 256;  // a strip of partial sums stays in the first-level cache
+  float partial[kStrip];
+  for (int64_t j = begin; j < end; j += kStrip) {
+    const int64_t width = std::min(kStrip, end - j);
+    for (int64_t i = 0; i < N; i += kRows) {
+      std::fill_n(partial, width, 0.0f);
+      for (int64_t row = i; row < std::min(i + kRows, N); ++row) {
+        const float* at = x.row(row) + j;
+        for (int64_t c = 0; c < width; ++c) partial[c] += at[c];
+      }
+      for (int64_t c = 0; c < width; ++c) sums[j + c] += partial[c];
+    }
+  }
+}
+
 }  // namespace
 
-void matmul(Transpose transpose_a, Transpose transpose_b, int64_t M, int64_t N, int64_t K, float alpha,
+void matmul(Transpose transpose_a, Transpose transpose_b, int64_t M, int64_t N, int64_t K,
             Matrix<const float> a, Matrix<const float> b, float beta, Matrix<float> c) {
-  if (M == 0 || N == 0) return;
-  if (K == 0) {
-    for (int64_t i = 0; i < M && beta == 0.0f; ++i) std::fill_n(c.row(i), N, 0.0f);
-    return;
-  }
-  // Each thread makes a range of rows, or of columns where there are more of those.
-  const bool by_rows = M >= N;
-  const int64_t tiles = ((by_rows ? M : N) + kTile - 1) / kTile;
-  parallel_for(tiles, kProductGrain * tiles / (M * N * K) + 1, [&](int64_t from, int64_t to) {
-    const int64_t begin = from * kTile, end = std::min(to * kTile, by_rows ? M : N);
-    if (by_rows) {
-      const float* rows = transpose_a == Transpose::yes ? a.data + begin : a.row(begin);
-      sgemm(transpose_a, transpose_b, end - begin, N, K, alpha, {rows, a.stride}, b, beta,
-            {c.row(begin), c.stride});
-    } else {
-      const float* columns = transpose_b == Transpose::yes ? b.row(begin) : b.data + begin;
-      sgemm(transpose_a, transpose_b, M, end - begin, K, alpha, a, {columns, b.stride}, beta,
-            {c.data + begin, c.stride});
-    }
-  });
+  const Product product{transpose_a, transpose_b, M, N, K, a, b, beta, c};
+  in_parts(M * N * K, [&](int64_t part, int64_t parts) { product.make(part, parts); });
 }
 
 void linear(int64_t N, int64_t I, int64_t O, Matrix<const float> x, Matrix<const float> weight,
             const float* bias, Matrix<float> y) {
-  if (bias != nullptr) {
-    parallel_for(N, kGrain / std::max<int64_t>(O, 1) + 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) std::copy_n(bias, O, y.row(i));
+  const Product product{Transpose::no, Transpose::yes, N, O, I, x, weight, bias != nullptr ? 1.0f : 0.0f, y};
+  in_parts(N * I * O, [&](int64_t part, int64_t parts) {
+    product.make(part, parts, [&](int64_t row, int64_t rows, int64_t column, int64_t columns) {
+      for (int64_t i = row; i < row + rows && bias != nullptr; ++i) {
+        std::copy_n(bias + column, columns, y.row(i) + column);
+      }
     });
-  }
-  matmul(Transpose::no, Transpose::yes, N, O, I, 1.0f, x, weight, bias != nullptr ? 1.0f : 0.0f, y);
+  });
 }
 
-// Each thread owns a range of columns, so the order of every sum is that of the rows.
 void add_column_sums(int64_t N, int64_t C, Matrix<const float> x, float* sums) {
-  constexpr int64_t kStrip = 512, kRows = 256;  // a strip of partial sums stays in the first-level cache
-  parallel_for(C, std::max<int64_t>(16, 4 * kGrain / std::max<int64_t>(N, 1)), [&](int64_t from, int64_t to) {
-    float partial[kStrip];
-    for (int64_t j = from; j < to; j += kStrip) {
-      const int64_t width = std::min(kStrip, to - j);
-      for (int64_t i = 0; i < N; i += kRows) {
-        std::fill_n(partial, width, 0.0f);
-        for (int64_t row = i; row < std::min(i + kRows, N); ++row) {
-          const float* at = x.row(row) + j;
-          for (int64_t c = 0; c < width; ++c) partial[c] += at[c];
-        }
-        for (int64_t c = 0; c < width; ++c) sums[j + c] += partial[c];
-      }
-    }
-  });
+  parallel_for(C, std::max<int64_t>(16, 4 * kGrain / std::max<int64_t>(N, 1)),
+               [&](int64_t from, int64_t to) { add_sums_of(from, to, N, x, sums); });
 }
 
 void Scratch::Free::operator()(float* data) const { std::free(data); }
@@ -127,17 +163,22 @@ void CpuBackend::linear(const Tensor& x, const Tensor& weight, const Tensor& bia
 
 void CpuBackend::linear_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, Tensor dx,
                                  Tensor dweight, Tensor dbias) {
-  const int64_t N = dy.dim(0), O = dy.dim(1);
+  const int64_t N = dy.dim(0), O = dy.dim(1), I = x.dim(1);
   const Matrix<const float> out(dy);
-  if (dx) {
-    cpu::matmul(Transpose::no, Transpose::no, N, dx.dim(1), O, 1.0f, out, Matrix<const float>(weight), 1.0f,
-                Matrix<float>(dx));
-  }
-  if (dweight) {
-    cpu::matmul(Transpose::yes, Transpose::no, O, x.dim(1), N, 1.0f, out, Matrix<const float>(x), 1.0f,
-                Matrix<float>(dweight));
-  }
-  if (dbias) cpu::add_column_sums(N, O, out, dbias.data<float>());
+  // The three gradients in one go: threads part once and meet once.
+  cpu::in_parts(N * O * I, [&](int64_t part, int64_t parts) {
+    if (dx) {
+      const cpu::Product product{Transpose::no, Transpose::no,    N, I, O, out, Matrix<const float>(weight),
+                                 1.0f,          Matrix<float>(dx)};
+      product.make(part, parts);
+    }
+    if (dweight) {
+      const cpu::Product product{Transpose::yes, Transpose::no,         O, I, N, out, Matrix<const float>(x),
+                                 1.0f,           Matrix<float>(dweight)};
+      product.make(part, parts);
+    }
+    if (dbias) cpu::add_sums_of(O * part / parts, O * (part + 1) / parts, N, out, dbias.data<float>());
+  });
 }
 
 void CpuBackend::linear_activation(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation kind,

@@ -24,9 +24,9 @@ struct Matrix {
 
 enum class Transpose { no, yes };
 
-// c = alpha * op(a) op(b) + beta * c with op(a) (M, K), op(b) (K, N), c (M, N); beta = 0 does not read c.
+// c = op(a) op(b) + beta * c with op(a) (M, K), op(b) (K, N), c (M, N); beta = 0 does not read c.
 // Uses all threads, or one inside a parallel loop. Errors: RunError when the library fails.
-void matmul(Transpose transpose_a, Transpose transpose_b, int64_t M, int64_t N, int64_t K, float alpha,
+void matmul(Transpose transpose_a, Transpose transpose_b, int64_t M, int64_t N, int64_t K,
             Matrix<const float> a, Matrix<const float> b, float beta, Matrix<float> c);
 
 // y (N, O) = x weight^T + bias (null: none), with x (N, I) and weight (O, I).
