@@ -44,7 +44,7 @@ std::shared_ptr<Storage> Arena::allocate(size_t bytes) {
   if (data == nullptr) {
     // Blocks that wait but do not fit must not pile up beside the live ones.
     const ArenaStatistics now = statistics();
-    if (now.held - now.in_use > now.in_use / 2 + (size_t{64} << 20)) trim(now.in_use / 4);
+    if (now.held - now.in_use > now.in_use / 2 + (size_t{16} << 20)) trim(now.in_use / 4);
     data = static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
     if (data == nullptr) {
       trim();
