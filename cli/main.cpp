@@ -7,6 +7,10 @@
 #include <new>
 #include <string_view>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include "cli/command.h"
 #include "cli/console.h"
 
@@ -102,6 +106,12 @@ int run(int argc, char** argv) {
 }  // namespace transduce::cli
 
 int main(int argc, char** argv) {
+#ifdef __GLIBC__
+  // Large blocks go back to the system when they are freed. Left to itself glibc soon keeps them among the
+  // small ones, and a long stream's memory creeps up as the gaps between them grow.
+  mallopt(M_MMAP_THRESHOLD, 512 << 10);
+  mallopt(M_TRIM_THRESHOLD, 1 << 20);
+#endif
   // A reader that stops early and a file that grows too large are failed writes, not reasons to be killed.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
