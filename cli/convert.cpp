@@ -57,9 +57,7 @@ struct Import {
     check_input(!input.empty(), "--from needs --input, the other program's model");
     check_input(options.heads >= 0 && options.heads <= 65536, "{} heads are out of range: give 1 to 65536",
                 options.heads);
-    check_input(overwrite || !holds_model(directory),
-                "'{}' holds a model already: name another directory, or give --overwrite to replace it",
-                directory);
+    check_replaceable(directory, overwrite);
     options.source_tokenizer = tokenizer_kind(source_tokenizer);
     options.target_tokenizer = tokenizer_kind(target_tokenizer);
     const Seq2SeqModel model = import_ctranslate2(input, options);
@@ -104,9 +102,7 @@ struct Quantization {
   void run(const std::string& directory, const std::string& output, bool overwrite) const {
     check_input(kind == "int8", "cannot quantize to {}: int8 is known", in_quotes(kind));
     check_input(!output.empty(), "--quantize needs --output, a directory for the smaller model");
-    check_input(overwrite || !holds_model(output),
-                "'{}' holds a model already: name another directory, or give --overwrite to replace it",
-                output);
+    check_replaceable(output, overwrite);
     Seq2SeqModel model = load_model(directory);
     model.transformer = quantize(*model.transformer);
     save_description(output, model);

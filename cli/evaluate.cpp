@@ -197,11 +197,9 @@ class SideBySide {
   static constexpr size_t lines_a_piece = 8192;
 
   [[noreturn]] void fail_unequal(size_t shorter) {
-    std::string text;
     size_t longer = shorter;
     for (size_t f = 0; f < readers_.size(); ++f) {
-      while (readers_[f].next(text)) continue;
-      if (readers_[f].number() > readers_[longer].number()) longer = f;
+      if (readers_[f].count() > readers_[longer].number()) longer = f;
     }
     fail_input("{} has {} lines but {} has {}; line i of one must belong to line i of the other",
                readers_[shorter].name(), readers_[shorter].number(), readers_[longer].name(),

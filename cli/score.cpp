@@ -70,12 +70,12 @@ class Reader {
     if (targets_.next(pair.text) != more) {
       const std::string source = sources_.name(), target = targets_.name();
       fail_input("{} has {} lines but {} has {}; line i of one must belong to line i of the other", source,
-                 count_rest(sources_), target, count_rest(targets_));
+                 sources_.count(), target, targets_.count());
     }
     if (more) {
       set(pair);
     } else if (prefixes_) {
-      const int64_t prefixes = count_rest(*prefixes_);
+      const int64_t prefixes = prefixes_->count();
       check_input(prefixes == sources_.number(), "{} has {} lines but {} has {} prefixes", sources_.name(),
                   sources_.number(), prefixes_->name(), prefixes);
     }
@@ -144,12 +144,6 @@ class Reader {
                 in_quotes(pair.text, 60));
   }
 
-  static int64_t count_rest(LineReader& reader) {
-    for (std::string line; reader.next(line);) {
-    }
-    return reader.number();
-  }
-
   const Options& o_;
   const Models& models_;
   int64_t source_limit_;
@@ -206,8 +200,7 @@ int score_command(int argc, char** argv) {
               o.max_target_length);
   const Ranking ranking = o.ranking.ranking();
   const Models models(o.models);
-  std::vector<const Transformer*> transformers;
-  for (const Seq2SeqModel* model : models.all()) transformers.push_back(model->transformer.get());
+  const std::vector<const Transformer*> transformers = transformers_of(models.all());
   Reader reader(o, models);
   Output out(o.output);
   StatusLine status;

@@ -297,9 +297,7 @@ int train_command(int argc, char** argv) {
   loop.finish(parser);
 
   const TransformerConfig config = model_options.config();
-  check_input(overwrite || !holds_model(directory),
-              "'{}' holds a model already: name another directory, or give --overwrite to replace it",
-              directory);
+  check_replaceable(directory, overwrite);
   Prepared data = data_options.task.empty() ? prepare_files(data_options, text, loop)
                                             : prepare_task(data_options, text, loop);
   const int64_t steps = planned_steps(loop.run, *data.batches);

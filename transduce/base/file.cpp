@@ -221,6 +221,12 @@ bool LineReader::next(std::string& line) {
   return any && end_line(line);
 }
 
+int64_t LineReader::count() {
+  for (std::string line; next(line);) {
+  }
+  return number_;
+}
+
 bool LineReader::ready() const { return input_->ready(); }
 
 bool LineReader::end_line(std::string& line) {
@@ -232,10 +238,7 @@ bool LineReader::end_line(std::string& line) {
 int64_t count_lines(const std::string& path) {
   std::error_code ignored;
   if (path == "-" || !std::filesystem::is_regular_file(path, ignored)) return -1;
-  LineReader reader(path);
-  for (std::string line; reader.next(line);) {
-  }
-  return reader.number();
+  return LineReader(path).count();
 }
 
 std::vector<std::string> read_lines(const std::string& path) {

@@ -40,6 +40,9 @@ class LineReader {
   // The number of the line last given, from 1; 0 before the first.
   int64_t number() const { return number_; }
 
+  // Reads on to the end: the number of lines of the whole file. Errors: as next().
+  int64_t count();
+
   // What error messages call the file: its path in quotes, or "standard input".
   const std::string& name() const { return name_; }
 

@@ -15,14 +15,6 @@ std::string list_names(const std::vector<std::string>& files) {
   return join(names, ", ");
 }
 
-// The number of lines of a file, from a reader somewhere within it.
-int64_t count_rest(LineReader& reader) {
-  std::string line;
-  while (reader.next(line)) {
-  }
-  return reader.number();
-}
-
 void read_parallel_files(const std::string& source_file, const std::string& target_file,
                          std::vector<TextPair>& pairs) {
   LineReader sources(source_file), targets(target_file);
@@ -31,7 +23,7 @@ void read_parallel_files(const std::string& source_file, const std::string& targ
     const bool has_source = sources.next(pair.source), has_target = targets.next(pair.target);
     if (!has_source && !has_target) return;
     if (has_source != has_target) {
-      const int64_t source_lines = count_rest(sources), target_lines = count_rest(targets);
+      const int64_t source_lines = sources.count(), target_lines = targets.count();
       fail_input("{} has {} lines but {} has {}; line i of one must belong to line i of the other",
                  sources.name(), source_lines, targets.name(), target_lines);
     }

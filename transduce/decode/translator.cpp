@@ -40,6 +40,12 @@ void check_same_vocabularies(const std::vector<const Seq2SeqModel*>& models) {
   }
 }
 
+std::vector<const Transformer*> transformers_of(const std::vector<const Seq2SeqModel*>& models) {
+  std::vector<const Transformer*> all;
+  for (const Seq2SeqModel* model : models) all.push_back(model->transformer.get());
+  return all;
+}
+
 int64_t source_limit(const std::vector<const Seq2SeqModel*>& models, int64_t wanted) {
   for (const Seq2SeqModel* model : models) {
     const TransformerConfig& config = model->transformer->config();
@@ -72,7 +78,7 @@ Translator::Translator(std::vector<const Seq2SeqModel*> models, const Options& o
   for (const std::string& text : options_.forced) {
     search.forced.push_back(known_tokens(target, text, "what is to be forced,"));
   }
-  const Search checked(transformers(), search);
+  const Search checked(transformers_of(models_), search);
   max_source_length_ = source_limit(models_, options_.max_source_length);
   max_prefix_length_ = source_limit(models_, kMaxPrefix);
 }
@@ -83,12 +89,6 @@ std::string Translator::text_of(const std::vector<int32_t>& tokens, const std::s
   if (prefix.empty()) return text;
   const std::string known = first().target->decode(first().target->encode(prefix));
   return text.starts_with(known) ? prefix + text.substr(known.size()) : text;
-}
-
-std::vector<const Transformer*> Translator::transformers() const {
-  std::vector<const Transformer*> all;
-  for (const Seq2SeqModel* model : models_) all.push_back(model->transformer.get());
-  return all;
 }
 
 // The lines of one run on their way. They are read in windows; the sentences of a window are sorted by length
@@ -137,7 +137,7 @@ class Translator::Stream {
 
   void work(Worker& worker) {
     try {
-      Search search(translator_.transformers(), options_.search);
+      Search search(transformers_of(translator_.models_), options_.search);
       while (!failed_) {
         search.add(next_group(worker, search.size()));
         if (search.size() == 0) break;

@@ -66,7 +66,6 @@ class Translator {
  private:
   class Stream;
   const Seq2SeqModel& first() const { return *models_[0]; }
-  std::vector<const Transformer*> transformers() const;
   std::string text_of(const std::vector<int32_t>& tokens, const std::string& prefix) const;
 
   std::vector<const Seq2SeqModel*> models_;
@@ -77,6 +76,9 @@ class Translator {
 
 // Errors: InputError unless the models cut text into the same tokens with the same ids.
 void check_same_vocabularies(const std::vector<const Seq2SeqModel*>& models);
+
+// What the models translate with, in their order.
+std::vector<const Transformer*> transformers_of(const std::vector<const Seq2SeqModel*>& models);
 
 // Tokens of a source that are translated: `wanted`, or what the models have learned positions for, the end
 // symbol left out.

@@ -192,6 +192,12 @@ bool holds_model(const std::string& directory) {
          std::filesystem::exists(path_in(directory, "model.safetensors"), ignored);
 }
 
+void check_replaceable(const std::string& directory, bool overwrite) {
+  check_input(overwrite || !holds_model(directory),
+              "'{}' holds a model already: name another directory, or give --overwrite to replace it",
+              directory);
+}
+
 Seq2SeqModel load_model(const std::string& directory) {
   const std::string config_file = path_in(directory, "config.json");
   std::error_code ignored;

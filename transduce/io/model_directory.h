@@ -40,6 +40,9 @@ void save_parameters(const std::string& directory, const Seq2SeqModel& model);
 // Whether the directory holds a model, or files that a model would replace.
 bool holds_model(const std::string& directory);
 
+// Errors: InputError when it does and must not be overwritten.
+void check_replaceable(const std::string& directory, bool overwrite);
+
 // Reads a model. Errors: InputError naming the file and the value: a missing file, an unknown field, a
 // vocabulary that is not the one the parameters were trained with, or larger than its embedding (more rows
 // than tokens are fine), a tensor that is missing, unused, of another shape or not finite.
