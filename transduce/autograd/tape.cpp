@@ -19,8 +19,8 @@ ThreadState& state() {
   return instance;
 }
 
-// Dropout masks of one step lie 2^24 streams apart from the next step's: more calls than a model makes.
-constexpr int kCallBits = 24;
+// Dropout masks of one pass lie 2^16 streams apart from the next one's: more calls than a model makes.
+constexpr int kCallBits = 16;
 
 void fill(const Tensor& t, double value) {
   switch (t.dtype()) {

@@ -163,6 +163,8 @@ void set_threads(int count) {
 
 int threads() { return pool().helpers->threads(); }
 
+int threads_here() { return inside_loop ? 1 : threads(); }
+
 void flush_denormals() {
 #if defined(__x86_64__)
   _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);

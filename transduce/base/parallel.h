@@ -16,6 +16,9 @@ void set_threads(int count);
 // The number of threads in use.
 int threads();
 
+// How many of them a loop started here would run on: 1 within another loop.
+int threads_here();
+
 // Makes the calling thread flush denormal floats to zero, which otherwise cost hundreds of cycles each. The
 // helper threads always do; set_threads calls it for its caller.
 void flush_denormals();

@@ -53,6 +53,10 @@ class ParameterSet {
   // Lays the values out, zero-filled. float32 for training; float64 and complex128 for the oracle.
   void allocate(DType dtype = DType::float32);
 
+  // Takes the values of `owner`, a set of the same declarations, for its own, without copying: what changes
+  // there changes here. The gradients stay apart. Errors: InputError when the declarations differ.
+  void share_values(const ParameterSet& owner);
+
   // Draws every parameter: number i of the set from stream i of the seed.
   void initialize(uint64_t seed);
 
@@ -68,6 +72,9 @@ class ParameterSet {
   const Tensor& gradients() const;
 
  private:
+  // Makes the parameters views of `values` (P).
+  void place(const Tensor& values);
+
   std::vector<Parameter> parameters_;
   std::vector<Int8Parameter> int8_parameters_;
   std::unordered_map<std::string, size_t> by_name_;

@@ -107,9 +107,9 @@ class Run {
     std::vector<Seq2SeqBatch> group;
     for (int64_t i = 0; i < run_.options.accumulate; ++i) {
       last_batch_ = run_.batches->next();
-      std::vector<int64_t> all(last_batch_.size());
-      std::iota(all.begin(), all.end(), 0);
-      group.push_back(make_seq2seq_batch(last_batch_, all, run_.model->transformer->config().source_end));
+      for (Seq2SeqBatch& part : make_micro_batches(last_batch_, run_.model->transformer->config().source_end)) {
+        group.push_back(std::move(part));
+      }
     }
     progress_.report = trainer_.update(group);
     const Clock::time_point end = Clock::now();

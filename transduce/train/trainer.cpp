@@ -1,7 +1,11 @@
 #include "transduce/train/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+
+#include "transduce/base/parallel.h"
 
 namespace transduce {
 
@@ -17,20 +21,54 @@ Trainer::Trainer(Transformer& model, const TrainerOptions& options)
   options_.validate();
 }
 
-UpdateReport Trainer::update(const std::vector<Seq2SeqBatch>& group) {
-  UpdateReport report;
-  report.update = ++updates_;
+size_t Trainer::workers_for(size_t micro_batches) const {
+  constexpr int64_t kMostFloats = int64_t{1} << 26;  // of all replicas' gradients: 256 MB
+  const auto most =
+      static_cast<size_t>(1 + kMostFloats / std::max<int64_t>(1, model_.parameters().values().size()));
+  return std::min({static_cast<size_t>(threads_here()), micro_batches, most});
+}
+
+double Trainer::accumulate(const std::vector<Seq2SeqBatch>& group, size_t worker, size_t workers) {
+  const Transformer& model = worker == 0 ? model_ : *replicas_[worker - 1];
   double total = 0.0;
-  for (size_t i = 0; i < group.size(); ++i) {
+  for (size_t i = worker; i < group.size(); i += workers) {
     const Seq2SeqBatch& batch = group[i];
-    // Streams of 2^24 masks an update (see next_dropout), cut again among the batches of a group.
-    const TrainingMode training(
-        {options_.seed, static_cast<uint64_t>(updates_) << 12 | static_cast<uint64_t>(i)});
+    // Masks depend on the update and the micro-batch, not on the thread that makes it.
+    const TrainingMode training({options_.seed, static_cast<uint64_t>(updates_) << 20 | i});
     Tape tape;
     const ops::CrossEntropy loss =
-        model_.loss(model_.forward(batch.source, batch.target), batch.expected, options_.label_smoothing);
+        model.loss(model.forward(batch.source, batch.target), batch.expected, options_.label_smoothing);
     tape.backward(loss.sum);
     total += loss.total;
+  }
+  return total;
+}
+
+UpdateReport Trainer::update(const std::vector<Seq2SeqBatch>& group) {
+  check_input(group.size() < size_t{1} << 20, "an update of {} micro-batches is too large: accumulate fewer",
+              group.size());
+  UpdateReport report;
+  report.update = ++updates_;
+  const size_t workers = workers_for(group.size());
+  while (replicas_.size() + 1 < workers) {
+    replicas_.push_back(model_.replica());
+    replicas_.back()->parameters().gradients();
+  }
+  std::vector<double> totals(workers);
+  const auto work = [&](int64_t worker) {
+    const auto w = static_cast<size_t>(worker);
+    totals[w] = accumulate(group, w, workers);
+  };
+  if (workers == 1 || !run_together(static_cast<int64_t>(workers), work)) {
+    for (size_t w = 0; w < workers; ++w) work(static_cast<int64_t>(w));
+  }
+  for (size_t w = 1; w < workers; ++w) {
+    const Tensor& gradients = replicas_[w - 1]->parameters().gradients();
+    current_backend().accumulate(1.0, gradients, model_.parameters().gradients());
+    gradients.fill_zero();
+  }
+  const double total = std::accumulate(totals.begin(), totals.end(), 0.0);
+  for (const Seq2SeqBatch& batch : group) {
     report.source_tokens += batch.source.ids.size();
     report.target_tokens += batch.expected.size();
   }

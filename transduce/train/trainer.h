@@ -37,14 +37,23 @@ class Trainer {
   // `model` must outlive the trainer. Errors: InputError on options out of range.
   Trainer(Transformer& model, const TrainerOptions& options);
 
-  // One update from the gradients of a group of batches, normalised by the target tokens of the whole group.
-  // Errors: RunError when max_bad_updates in a row were not finite.
+  // One update from the gradients of a group of micro-batches, normalised by the target tokens of the whole
+  // group. Each thread works through micro-batches of its own (data parallelism), with a buffer of its own
+  // for the gradients, unless these would take too much memory: then the threads work on one together.
+  // Errors: InputError on more than 2^20 micro-batches; RunError when max_bad_updates in a row were not
+  // finite.
   UpdateReport update(const std::vector<Seq2SeqBatch>& group);
 
   int64_t updates() const { return updates_; }
 
  private:
+  // The gradients of the micro-batches worker, worker + workers, ...; returns the sum of their losses.
+  double accumulate(const std::vector<Seq2SeqBatch>& group, size_t worker, size_t workers);
+  // How many threads are to work on micro-batches of their own.
+  size_t workers_for(size_t micro_batches) const;
+
   Transformer& model_;
+  std::vector<std::unique_ptr<Transformer>> replicas_;  // of the workers but the first
   TrainerOptions options_;
   Optimizer optimizer_;
   int64_t updates_ = 0;
