@@ -4,7 +4,6 @@ set -euo pipefail
 
 packages=(
   g++ cmake ninja-build pkg-config   # compiler and build
-  libdnnl-dev ocl-icd-opencl-dev     # oneDNN: matrix products; its CMake file asks for OpenCL's headers
   libhwy-dev                         # Highway: SIMD
   libutf8proc-dev zlib1g-dev         # Unicode normal forms, gzip
   libcli11-dev nlohmann-json3-dev libfmt-dev  # options, JSON, formatting

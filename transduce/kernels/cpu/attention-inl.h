@@ -29,7 +29,7 @@ inline int64_t block_rows(const AttentionHead& a) {
 // by transpose(). Columns of c up to the next whole vector are written too.
 inline void outer_scores(int64_t M, int64_t N, int64_t D, Matrix<const float> a, Matrix<const float> bt,
                          Matrix<float> c) {
-  product(M, round_up(N), D, {a.data, a.stride, 1}, bt, false, c);
+  product(M, round_up(N), D, {a.data, a.stride, 1}, bt, {}, c);
 }
 
 // Parts of one scratch buffer, for matrices whose rows lie end to end. In the tensors the rows of a head lie

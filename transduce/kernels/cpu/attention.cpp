@@ -183,7 +183,7 @@ void Attend(const AttentionHead& a, const AttentionForward& m) {
     if (few) {
       for (int64_t i = 0; i < rows; ++i) weighted_sum(keys, a.D, scores.row(i), v, m.out.row(t + i));
     } else {
-      product(rows, a.D, keys, {scores.data, stride, 1}, values_copy, false, {m.out.row(t), m.out.stride});
+      product(rows, a.D, keys, {scores.data, stride, 1}, values_copy, {}, {m.out.row(t), m.out.stride});
     }
   }
 }

@@ -90,10 +90,11 @@ void AttendBackward(const AttentionHead& a, const AttentionBackward& m) {
                            factors != nullptr ? factors + i * a.S : nullptr, width, scores.row(i),
                            dscores.row(i));
     }
-    if (m.dv.data != nullptr) product(keys, a.D, rows, {scores.data, 1, stride}, dout, true, dv);
-    if (m.dk.data != nullptr) product(keys, a.D, rows, {dscores.data, 1, stride}, q, true, dk);
+    if (m.dv.data != nullptr) product(keys, a.D, rows, {scores.data, 1, stride}, dout, dv, dv);
+    if (m.dk.data != nullptr) product(keys, a.D, rows, {dscores.data, 1, stride}, q, dk, dk);
     if (m.dq.data != nullptr) {
-      product(rows, a.D, keys, {dscores.data, stride, 1}, keys_copy, true, {m.dq.row(t), m.dq.stride});
+      const Matrix<float> dq = m.dq.at(t, 0);
+      product(rows, a.D, keys, {dscores.data, stride, 1}, keys_copy, dq, dq);
     }
   }
   if (m.dk.data != nullptr) copy(a.S, a.D, dk, true, m.dk);

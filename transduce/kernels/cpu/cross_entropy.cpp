@@ -142,9 +142,13 @@ void CpuBackend::linear_cross_entropy(const Tensor& x, const Tensor& weight, con
       }
     });
     if (dx) {
-      matmul(Transpose::no, Transpose::no, rows, C, V, logits, w, 1.0f, {dx.data<float>() + first * C, C});
+      const Matrix<float> to(dx.data<float>() + first * C, C);
+      matmul({Transpose::no, Transpose::no, rows, C, V, logits, w, to, to});
     }
-    if (dweight) matmul(Transpose::yes, Transpose::no, V, C, rows, logits, in, 1.0f, Matrix<float>(dweight));
+    if (dweight) {
+      const Matrix<float> to(dweight);
+      matmul({Transpose::yes, Transpose::no, V, C, rows, logits, in, to, to});
+    }
     if (dbias) cpu::add_column_sums(rows, V, logits, dbias.data<float>());
   }
 }

@@ -1,11 +1,7 @@
 #include "transduce/kernels/cpu/matmul.h"
 
-#include <omp.h>
-#include <oneapi/dnnl/dnnl.h>
-
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <new>
 
 #include "transduce/base/error.h"
@@ -20,72 +16,35 @@ namespace {
 constexpr int64_t kGrain = 16384;
 // The same for products, in multiplications.
 constexpr int64_t kProductGrain = int64_t{1} << 18;
-// Threads' shares of a product begin at multiples of this many rows or columns: whole tiles of oneDNN's
-// kernels.
+// Threads' shares of a product begin at multiples of this many rows or columns: whole tiles (see gemm.cpp).
 constexpr int64_t kTile = 48;
 
-void sgemm(Transpose transpose_a, Transpose transpose_b, int64_t M, int64_t N, int64_t K,
-           Matrix<const float> a, Matrix<const float> b, float beta, Matrix<float> c) {
-  // The threads are ours (see matmul): oneDNN must not start its own beside them.
-  thread_local const bool single_threaded = (omp_set_num_threads(1), true);
-  static_cast<void>(single_threaded);
-  // oneDNN insists on strides that a single row has no need of.
-  const auto stride = [](int64_t given, int64_t width) { return std::max<int64_t>(given, width); };
-  const bool ta = transpose_a == Transpose::yes, tb = transpose_b == Transpose::yes;
-  const dnnl_status_t status =
-      dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', M, N, K, 1.0f, a.data, stride(a.stride, ta ? M : K), b.data,
-                 stride(b.stride, tb ? K : N), beta, c.data, stride(c.stride, N));
-  if (status == dnnl_out_of_memory) throw std::bad_alloc();
-  if (status != dnnl_success) {
-    fail_run("oneDNN's matrix product ({}, {}) x ({}, {}) failed with status {}", M, K, K, N,
-             static_cast<int>(status));
+// Part `part` of `parts` of a product: a range of rows, or of columns where there are more of those.
+void multiply_part(const Product& whole, int64_t part, int64_t parts) {
+  const bool by_rows = whole.M >= whole.N;
+  const int64_t size = by_rows ? whole.M : whole.N, tiles = (size + kTile - 1) / kTile;
+  const int64_t begin = std::min(tiles * part / parts * kTile, size);
+  const int64_t end = std::min(tiles * (part + 1) / parts * kTile, size);
+  if (begin == end) return;
+  Product p = whole;
+  if (by_rows) {
+    p.M = end - begin;
+    p.a = whole.transpose_a == Transpose::yes ? whole.a.at(0, begin) : whole.a.at(begin, 0);
+    if (whole.base.data != nullptr) p.base = whole.base.at(begin, 0);
+    p.c = whole.c.at(begin, 0);
+  } else {
+    p.N = end - begin;
+    p.b = whole.transpose_b == Transpose::yes ? whole.b.at(begin, 0) : whole.b.at(0, begin);
+    if (whole.base.data != nullptr) p.base = whole.base.at(0, begin);
+    p.c = whole.c.at(0, begin);
   }
+  multiply(p);
 }
-
-// c = op(a) op(b) + beta * c, cut into parts that threads make on their own: ranges of rows, or of columns
-// where there are more of those.
-struct Product {
-  Transpose transpose_a, transpose_b;
-  int64_t M, N, K;
-  Matrix<const float> a, b;
-  float beta;
-  Matrix<float> c;
-
-  bool by_rows() const { return M >= N; }
-  int64_t tiles() const { return ((by_rows() ? M : N) + kTile - 1) / kTile; }
-
-  // Part `part` of `parts`. `before(row, rows, column, columns)` is called with its range of c first.
-  template <class Before>
-  void make(int64_t part, int64_t parts, const Before& before) const {
-    const int64_t most = by_rows() ? M : N, begin = std::min(tiles() * part / parts * kTile, most);
-    const int64_t end = std::min(tiles() * (part + 1) / parts * kTile, most);
-    if (begin == end || M == 0 || N == 0) return;
-    if (by_rows()) {
-      before(begin, end - begin, 0, N);
-      const float* rows = transpose_a == Transpose::yes ? a.data + begin : a.row(begin);
-      make_range(end - begin, N, {rows, a.stride}, b, {c.row(begin), c.stride});
-    } else {
-      before(0, M, begin, end - begin);
-      const float* columns = transpose_b == Transpose::yes ? b.row(begin) : b.data + begin;
-      make_range(M, end - begin, a, {columns, b.stride}, {c.data + begin, c.stride});
-    }
-  }
-  void make(int64_t part, int64_t parts) const {
-    make(part, parts, [](int64_t, int64_t, int64_t, int64_t) {});
-  }
-
- private:
-  void make_range(int64_t rows, int64_t columns, Matrix<const float> left, Matrix<const float> right,
-                  Matrix<float> to) const {
-    if (K > 0) return sgemm(transpose_a, transpose_b, rows, columns, K, left, right, beta, to);
-    for (int64_t i = 0; i < rows && beta == 0.0f; ++i) std::fill_n(to.row(i), columns, 0.0f);
-  }
-};
 
 // Runs part(i, parts) for work of so many multiplications on as many threads as it is worth.
 template <class Part>
 void in_parts(int64_t multiplications, const Part& part) {
-  const int64_t parts = std::clamp<int64_t>(multiplications / kProductGrain, 1, threads());
+  const int64_t parts = std::clamp<int64_t>(multiplications / kProductGrain, 1, threads_here());
   parallel_for(parts, 1, [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) part(i, parts);
   });
@@ -110,22 +69,14 @@ void add_sums_of(int64_t begin, int64_t end, int64_t N, Matrix<const float> x, f
 
 }  // namespace
 
-void matmul(Transpose transpose_a, Transpose transpose_b, int64_t M, int64_t N, int64_t K,
-            Matrix<const float> a, Matrix<const float> b, float beta, Matrix<float> c) {
-  const Product product{transpose_a, transpose_b, M, N, K, a, b, beta, c};
-  in_parts(M * N * K, [&](int64_t part, int64_t parts) { product.make(part, parts); });
+void matmul(const Product& product) {
+  in_parts(product.M * product.N * product.K,
+           [&](int64_t part, int64_t parts) { multiply_part(product, part, parts); });
 }
 
 void linear(int64_t N, int64_t I, int64_t O, Matrix<const float> x, Matrix<const float> weight,
             const float* bias, Matrix<float> y) {
-  const Product product{Transpose::no, Transpose::yes, N, O, I, x, weight, bias != nullptr ? 1.0f : 0.0f, y};
-  in_parts(N * I * O, [&](int64_t part, int64_t parts) {
-    product.make(part, parts, [&](int64_t row, int64_t rows, int64_t column, int64_t columns) {
-      for (int64_t i = row; i < row + rows && bias != nullptr; ++i) {
-        std::copy_n(bias + column, columns, y.row(i) + column);
-      }
-    });
-  });
+  matmul({Transpose::no, Transpose::yes, N, O, I, x, weight, {bias, 0}, y});
 }
 
 void add_column_sums(int64_t N, int64_t C, Matrix<const float> x, float* sums) {
@@ -168,14 +119,14 @@ void CpuBackend::linear_backward(const Tensor& dy, const Tensor& x, const Tensor
   // The three gradients in one go: threads part once and meet once.
   cpu::in_parts(N * O * I, [&](int64_t part, int64_t parts) {
     if (dx) {
-      const cpu::Product product{Transpose::no, Transpose::no,    N, I, O, out, Matrix<const float>(weight),
-                                 1.0f,          Matrix<float>(dx)};
-      product.make(part, parts);
+      const Matrix<float> to(dx);
+      cpu::multiply_part({Transpose::no, Transpose::no, N, I, O, out, Matrix<const float>(weight), to, to},
+                         part, parts);
     }
     if (dweight) {
-      const cpu::Product product{Transpose::yes, Transpose::no,         O, I, N, out, Matrix<const float>(x),
-                                 1.0f,           Matrix<float>(dweight)};
-      product.make(part, parts);
+      const Matrix<float> to(dweight);
+      cpu::multiply_part({Transpose::yes, Transpose::no, O, I, N, out, Matrix<const float>(x), to, to}, part,
+                         parts);
     }
     if (dbias) cpu::add_sums_of(O * part / parts, O * (part + 1) / parts, N, out, dbias.data<float>());
   });

@@ -19,15 +19,26 @@ struct Matrix {
   Matrix(T* at, int64_t row_stride) : data(at), stride(row_stride) {}
   explicit Matrix(const Tensor& t) : data(t.data<float>()), stride(t.row_stride()) {}
   T* row(int64_t i) const { return data + i * stride; }
+  Matrix at(int64_t i, int64_t j) const { return {row(i) + j, stride}; }  // from there on
   operator Matrix<const T>() const { return {data, stride}; }
 };
 
 enum class Transpose { no, yes };
 
-// c = op(a) op(b) + beta * c with op(a) (M, K), op(b) (K, N), c (M, N); beta = 0 does not read c.
-// Uses all threads, or one inside a parallel loop. Errors: RunError when the library fails.
-void matmul(Transpose transpose_a, Transpose transpose_b, int64_t M, int64_t N, int64_t K,
-            Matrix<const float> a, Matrix<const float> b, float beta, Matrix<float> c);
+// c = base + op(a) op(b) with op(a) (M, K), op(b) (K, N), base and c (M, N). `base` is c itself to
+// accumulate, one row again and again with a stride of 0 (a bias), or null for zero.
+struct Product {
+  Transpose transpose_a, transpose_b;
+  int64_t M, N, K;
+  Matrix<const float> a, b, base;
+  Matrix<float> c;
+};
+
+// The product on the calling thread.
+void multiply(const Product& product);
+
+// The product on all threads, or on one inside a parallel loop.
+void matmul(const Product& product);
 
 // y (N, O) = x weight^T + bias (null: none), with x (N, I) and weight (O, I).
 void linear(int64_t N, int64_t I, int64_t O, Matrix<const float> x, Matrix<const float> weight,
