@@ -60,6 +60,13 @@ KernelCase linear_case(int64_t rows, int64_t in, int64_t out, bool with_bias, in
   c.run = [=](Backend& backend, const NamedTensors& t) {
     const Tensor x = t.columns("x", beside, beside + in);
     backend.linear(x, t("weight"), t("bias"), t.columns("y", beside, beside + out));
+    if (const Tensor packed = backend.pack(t("weight")); packed && only.empty()) {  // the same, to the bit
+      const Tensor again({rows, out}, DType::float32);
+      backend.linear_packed(x, packed, t("bias"), again);
+      if (again.to_vector<float>() != t.columns("y", beside, beside + out).to_vector<float>()) {
+        throw std::logic_error("linear_packed differs from linear");
+      }
+    }
     backend.linear_backward(t.columns("dy", beside, beside + out), x, t("weight"),
                             t.columns("dx", beside, beside + in), t("dweight"), t("dbias"));
   };
@@ -80,6 +87,7 @@ Cases linear_cases() {
   }
   cases.push_back(linear_case(150, 512, 200, true, 0, "", seed += 20));
   cases.push_back(linear_case(130, 96, 96, true, 96, "", seed += 20));
+  cases.push_back(linear_case(201, 300, 1100, false, 2, "", seed += 20));  // beyond a block every way
   return cases;
 }
 

@@ -15,7 +15,8 @@ bool recording(const Vars&... inputs) {
 
 Tensor value_or_empty(const Var& v) { return v.empty() ? Tensor() : v.value(); }
 
-// A result of an op: `backward(y)` is recorded when a gradient has to flow, and runs only if one arrived.
+// A result of an op: `backward(y)` is recorded when a gradient has to flow, and runs only if one arrived. It
+// keeps the tensors it reads, not the variables' values: these may be dropped (see Var::drop_value).
 template <class F>
 Var result(Tensor value, bool record, F&& backward) {
   Var y(std::move(value), record);
@@ -88,7 +89,7 @@ int64_t activated_width(const char* op, Activation kind, int64_t width) {
 // Rows of logits at a time: about 16 MB of them, and enough that the products with the output layer, whose
 // gradient is read and written once a chunk, are worth their memory traffic.
 int64_t chunk_rows(int64_t rows, int64_t vocabulary) {
-  const int64_t wanted = std::max<int64_t>(256, (int64_t{1} << 22) / std::max<int64_t>(vocabulary, 1));
+  const int64_t wanted = std::max<int64_t>(320, (int64_t{1} << 22) / std::max<int64_t>(vocabulary, 1));
   return std::max<int64_t>(1, std::min(rows, wanted));
 }
 
@@ -148,6 +149,7 @@ Var embedding(const EmbeddingInputs& in, double scale, float p) {
   current_backend().embedding(in.ids, in.table.value(), in.positions, value_or_empty(in.position_table),
                               scale, drop, y);
   return result(y, recording(in.table, in.position_table), [=](const Var& out) {
+    const Turn turn(in.table);
     current_backend().embedding_backward(out.gradient(), in.ids, in.positions, scale, drop,
                                          in.table.gradient(), in.position_table.gradient());
   });
@@ -156,10 +158,15 @@ Var embedding(const EmbeddingInputs& in, double scale, float p) {
 Var linear(const Var& x, const Var& weight, const Var& bias) {
   check_linear("linear", x, weight, bias);
   Tensor y({x.dim(0), weight.dim(0)}, x.dtype());
-  current_backend().linear(x.value(), weight.value(), value_or_empty(bias), y);
-  return result(y, recording(x, weight, bias), [=](const Var& out) {
-    current_backend().linear_backward(out.gradient(), x.value(), weight.value(), x.gradient(),
-                                      weight.gradient(), bias.gradient());
+  if (weight.frozen() && x.dim(0) > Backend::few_rows && weight.packed()) {
+    current_backend().linear_packed(x.value(), weight.packed(), value_or_empty(bias), y);
+  } else {
+    current_backend().linear(x.value(), weight.value(), value_or_empty(bias), y);
+  }
+  return result(y, recording(x, weight, bias), [=, input = x.value()](const Var& out) {
+    const Turn turn(weight);
+    current_backend().linear_backward(out.gradient(), input, weight.value(), x.gradient(), weight.gradient(),
+                                      bias.gradient());
   });
 }
 
@@ -168,27 +175,31 @@ Var activation(const Var& pre, Activation kind, float p) {
   const Dropout drop = next_dropout(p);
   Tensor y({pre.dim(0), activated_width("activation", kind, pre.dim(1))}, pre.dtype());
   current_backend().activation(pre.value(), kind, drop, y);
-  return result(y, recording(pre), [=](const Var& out) {
-    current_backend().activation_backward(out.gradient(), pre.value(), kind, drop, pre.gradient());
+  return result(y, recording(pre), [=, at = pre.value()](const Var& out) {
+    current_backend().activation_backward(out.gradient(), at, kind, drop, pre.gradient());
   });
 }
 
 Var linear_activation(const Var& x, const Var& weight, const Var& bias, Activation kind, float p) {
   check_linear("linear_activation", x, weight, bias);
   check_whole("linear_activation", "x", x);
+  if (weight.frozen()) return activation(linear(x, weight, bias), kind, p);
   const Dropout drop = next_dropout(p);
   const bool record = recording(x, weight, bias);
   const int64_t width = activated_width("linear_activation", kind, weight.dim(0));
   Tensor y({x.dim(0), width}, x.dtype());
-  Tensor pre;  // (N, O): kept only for the gradient, or as room for a gate
-  if (record || kind == Activation::swiglu || kind == Activation::none) {
+  // (N, O): kept only for the gradient, or as room for a gate. ReLU's gradient can be told from y.
+  Tensor pre;
+  if ((record && kind != Activation::relu) || kind == Activation::swiglu || kind == Activation::none) {
     pre = Tensor({x.dim(0), weight.dim(0)}, x.dtype());
   }
   current_backend().linear_activation(x.value(), weight.value(), value_or_empty(bias), kind, drop, pre, y);
-  return result(y, record, [=](const Var& out) {
-    Tensor dpre = Tensor::zeros(pre.shape(), pre.dtype());
-    current_backend().activation_backward(out.gradient(), pre, kind, drop, dpre);
-    current_backend().linear_backward(dpre, x.value(), weight.value(), x.gradient(), weight.gradient(),
+  const Tensor at = pre ? pre : y;
+  return result(y, record, [=, input = x.value()](const Var& out) {
+    Tensor dpre = Tensor::zeros(at.shape(), at.dtype());
+    current_backend().activation_backward(out.gradient(), at, kind, drop, dpre);
+    const Turn turn(weight);
+    current_backend().linear_backward(dpre, input, weight.value(), x.gradient(), weight.gradient(),
                                       bias.gradient());
   });
 }
@@ -238,6 +249,7 @@ Var residual_norm(const Var& x, const Var& branch, float p, const NormParameters
   if (!branch) sum = x.value();
   // Structured bindings cannot be captured; the struct of handles can.
   return result(y, record, [=](const Var& out) {
+    const Turn turn(parameters.gain);
     current_backend().residual_norm_backward(
         out.gradient(), sum, parameters.gain.value(), mean, inverse_deviation, parameters.spec, drop,
         x.gradient(), branch.gradient(), parameters.gain.gradient(), parameters.bias.gradient());
@@ -282,10 +294,12 @@ Var attention(const Var& q, const Var& k, const Var& v, AttentionSpec spec, floa
   if (weights != nullptr) *weights = Tensor({spec.heads, spec.block_elements()}, q.dtype());
   current_backend().attention(q.value(), k.value(), v.value(), spec, out, log_sum_exp,
                               weights != nullptr ? *weights : Tensor());
-  return result(out, record, [=, spec = std::move(spec)](const Var& y) {
-    current_backend().attention_backward(y.gradient(), q.value(), k.value(), v.value(), y.value(),
-                                         log_sum_exp, spec, q.gradient(), k.gradient(), v.gradient());
-  });
+  return result(
+      out, record,
+      [=, spec = std::move(spec), queries = q.value(), keys = k.value(), values = v.value()](const Var& y) {
+        current_backend().attention_backward(y.gradient(), queries, keys, values, out, log_sum_exp, spec,
+                                             q.gradient(), k.gradient(), v.gradient());
+      });
 }
 
 CrossEntropy linear_cross_entropy(const Var& x, const Var& weight, const Var& bias, const Tensor& targets,
@@ -304,23 +318,31 @@ CrossEntropy linear_cross_entropy(const Var& x, const Var& weight, const Var& bi
   CrossEntropy loss;
   loss.likelihood = Tensor({rows}, dtype);
   loss.best = Tensor({rows}, DType::int32);
-  // The gradients for an upstream gradient of 1, found in the pass that has the logits at hand.
-  Tensor dx, dweight, dbias;
-  if (record) {
-    if (x.needs_gradient()) dx = Tensor::zeros(x.shape(), dtype);
-    if (weight.needs_gradient()) dweight = Tensor::zeros(weight.shape(), dtype);
-    if (bias.needs_gradient()) dbias = Tensor::zeros(bias.shape(), dtype);
-  }
   const Tensor chunk({chunk_rows(rows, vocabulary), vocabulary}, dtype);
   const Tensor row_loss({rows}, dtype);
+  // The gradients for an upstream gradient of 1, found in the pass that has the logits at hand. Where these
+  // are one chunk, their gradient is what it keeps, and the weight's, which is larger, is left to the
+  // backward pass.
+  const bool whole = record && x.needs_gradient() && chunk.dim(0) == rows;
+  Tensor dx, dweight, dbias;
+  if (record && x.needs_gradient()) dx = Tensor::zeros(x.shape(), dtype);
+  if (record && !whole && weight.needs_gradient()) dweight = Tensor::zeros(weight.shape(), dtype);
+  if (record && !whole && bias.needs_gradient()) dbias = Tensor::zeros(bias.shape(), dtype);
   current_backend().linear_cross_entropy(x.value(), weight.value(), value_or_empty(bias), targets, smoothing,
                                          chunk, row_loss, loss.likelihood, loss.best, dx, dweight, dbias);
   loss.total = total_of(row_loss);
-  loss.sum = result(sum_tensor(row_loss), record, [=](const Var& sum) {
+  const Tensor dlogits = whole ? chunk : Tensor();
+  loss.sum = result(sum_tensor(row_loss), record, [=, input = x.value()](const Var& sum) {
+    Backend& backend = current_backend();
     const double upstream = scalar(sum.gradient());
-    if (dx) current_backend().accumulate(upstream, dx, x.gradient());
-    if (dweight) current_backend().accumulate(upstream, dweight, weight.gradient());
-    if (dbias) current_backend().accumulate(upstream, dbias, bias.gradient());
+    if (dx) backend.accumulate(upstream, dx, x.gradient());
+    const Turn turn(weight);
+    if (dlogits && upstream != 1.0) backend.accumulate(upstream - 1.0, dlogits, dlogits);
+    if (dlogits) {
+      backend.linear_backward(dlogits, input, weight.value(), Tensor(), weight.gradient(), bias.gradient());
+    }
+    if (dweight) backend.accumulate(upstream, dweight, weight.gradient());
+    if (dbias) backend.accumulate(upstream, dbias, bias.gradient());
   });
   return loss;
 }

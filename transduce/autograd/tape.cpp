@@ -1,6 +1,7 @@
 #include "transduce/autograd/tape.h"
 
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 namespace transduce {
@@ -12,6 +13,8 @@ struct ThreadState {
   bool training = false;
   RandomKey key;
   uint64_t dropout_calls = 0;
+  uint32_t worker = 0, workers = 1;  // see TakingTurns
+  const std::atomic<bool>* failed = nullptr;
 };
 
 ThreadState& state() {
@@ -50,7 +53,10 @@ bool Var::has_gradient() const {
 Tensor Var::gradient_of(State& state) {
   if (!state.needs_gradient) return Tensor();
   if (state.parent != nullptr) return gradient_of(*state.parent).columns(state.begin, state.end);
-  if (state.gradient.empty()) state.gradient = Tensor::zeros(state.value.shape(), state.value.dtype());
+  if (state.gradient.empty()) {
+    state.gradient = state.value ? Tensor::zeros(state.value.shape(), state.value.dtype())
+                                 : Tensor::zeros(state.shape, state.dtype);
+  }
   return state.gradient;
 }
 
@@ -61,6 +67,17 @@ bool Var::take_gradient(const Tensor& gradient) const {
 }
 
 Tensor Var::gradient() const { return state_ == nullptr ? Tensor() : gradient_of(*state_); }
+
+void Var::drop_value() const {
+  state_->shape = state_->value.shape();
+  state_->dtype = state_->value.dtype();
+  state_->value = Tensor();
+}
+
+const Tensor& Var::packed() const {
+  std::call_once(state_->packing, [this] { state_->packed = current_backend().pack(state_->value); });
+  return state_->packed;
+}
 
 Var Var::columns(int64_t begin, int64_t end) const {
   Var view(state_->value.columns(begin, end), state_->needs_gradient);
@@ -87,6 +104,32 @@ void Tape::backward(const Var& loss, double seed) {
     records_.pop_back();
     run();
   }
+}
+
+TakingTurns::TakingTurns(uint32_t worker, uint32_t workers, const std::atomic<bool>& failed) {
+  state().worker = worker;
+  state().workers = workers;
+  state().failed = &failed;
+}
+
+TakingTurns::~TakingTurns() { state().workers = 1; }
+
+Turn::Turn(const Var& parameter) {
+  const ThreadState& s = state();
+  if (s.workers == 1) return;
+  turn_ = &parameter.state_->turn;
+  constexpr int kAwake = 10000;  // looks before the core is offered to others
+  for (int looks = 0; turn_->load(std::memory_order_acquire) % s.workers != s.worker; ++looks) {
+    if (s.failed->load(std::memory_order_relaxed)) {
+      turn_ = nullptr;
+      fail_run("another thread failed");
+    }
+    if (looks > kAwake) std::this_thread::yield();
+  }
+}
+
+Turn::~Turn() {
+  if (turn_ != nullptr) turn_->fetch_add(1, std::memory_order_release);
 }
 
 NoGradient::NoGradient() : previous_(std::exchange(state().tape, nullptr)) {}

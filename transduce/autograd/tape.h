@@ -10,8 +10,10 @@
 //
 // Without a tape (inference) the same model code runs and nothing is recorded.
 
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "transduce/kernels/backend.h"
@@ -29,9 +31,9 @@ class Var {
   explicit operator bool() const { return !empty(); }
 
   const Tensor& value() const { return state_->value; }
-  const Shape& shape() const { return state_->value.shape(); }
-  int64_t dim(size_t axis) const { return state_->value.dim(axis); }
-  DType dtype() const { return state_->value.dtype(); }
+  const Shape& shape() const { return state_->value ? state_->value.shape() : state_->shape; }
+  int64_t dim(size_t axis) const { return shape().at(axis); }
+  DType dtype() const { return state_->value ? state_->value.dtype() : state_->dtype; }
 
   // Whether gradients flow into it: a parameter, or the result of an op on one.
   bool needs_gradient() const { return state_ != nullptr && state_->needs_gradient; }
@@ -47,17 +49,39 @@ class Var {
   // (N, C) -> (N, end - begin): shares value and gradient with its parent, so it costs nothing either way.
   Var columns(int64_t begin, int64_t end) const;
 
+  // The next turn at the gradient is the first worker's: see TakingTurns.
+  void reset_turn() const { state_->turn.store(0, std::memory_order_relaxed); }
+
+  // Gives the value's memory up where no op needs it for its gradient; the shape stays known. For what nobody
+  // will read again while its gradient is still to come.
+  void drop_value() const;
+
+  // Says that the value will never change: a model that only translates. Products may then keep the weight in
+  // the form they read it in.
+  void freeze() const { state_->frozen = true; }
+  bool frozen() const { return state_ != nullptr && state_->frozen; }
+  // A frozen weight in that form (see Backend::pack), made at the first call, from whichever thread. Empty
+  // where the backend has none.
+  const Tensor& packed() const;
+
   // For the owners of parameters (nn/module.h), which place values and gradients in one buffer.
   void set_value(Tensor value) const { state_->value = std::move(value); }
   void set_gradient(Tensor gradient) const { state_->gradient = std::move(gradient); }
 
  private:
+  friend class Turn;
   struct State {
     Tensor value;
     Tensor gradient;
     bool needs_gradient = false;
     std::shared_ptr<State> parent;  // of a column range
     int64_t begin = 0, end = 0;
+    Shape shape;  // with dtype: of a value that was dropped
+    DType dtype = DType::float32;
+    bool frozen = false;
+    std::atomic<uint32_t> turn{0};
+    std::once_flag packing;
+    Tensor packed;
   };
   static Tensor gradient_of(State& state);
 
@@ -82,6 +106,34 @@ class Tape {
  private:
   std::vector<std::function<void()>> records_;
   Tape* previous_;
+};
+
+// Data parallelism: several threads, the workers, make passes through one model at the same time, each with
+// data and a tape of its own. While it lives, they add to the gradient of each parameter one after another:
+// worker 0, 1, ..., workers - 1, and 0 again for its next addition. So one buffer serves all and the sums
+// repeat to the bit. As all go through the same ops, each follows the one before it by about an op and hardly
+// ever waits. All must make the same additions, from reset turns (ParameterSet::reset_turns) on.
+class TakingTurns {
+ public:
+  // `failed` is shared by the workers: where one sets it, since it will take no more turns, the others' next
+  // turns throw RunError in place of waiting for ever.
+  TakingTurns(uint32_t worker, uint32_t workers, const std::atomic<bool>& failed);
+  ~TakingTurns();
+  TakingTurns(const TakingTurns&) = delete;
+  TakingTurns& operator=(const TakingTurns&) = delete;
+};
+
+// This thread's turn at the gradient of `parameter`, and of what always goes with it, such as a layer's bias:
+// waits for it to come, and passes it on at the end. Does nothing where no turns are taken.
+class Turn {
+ public:
+  explicit Turn(const Var& parameter);
+  ~Turn();
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  std::atomic<uint32_t>* turn_ = nullptr;
 };
 
 // No recording while it lives.

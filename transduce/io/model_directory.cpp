@@ -244,6 +244,7 @@ Seq2SeqModel load_model(const std::string& directory) {
               config_file, needed);
   model.transformer = std::make_unique<Transformer>(config);
   copy_parameters(file, tensors, *model.transformer);
+  model.transformer->parameters().freeze();
   return model;
 }
 

@@ -43,7 +43,7 @@ bool holds_model(const std::string& directory);
 // Errors: InputError when it does and must not be overwritten.
 void check_replaceable(const std::string& directory, bool overwrite);
 
-// Reads a model. Errors: InputError naming the file and the value: a missing file, an unknown field, a
+// Reads a model for inference: its parameters are frozen (ParameterSet::freeze). Errors: InputError naming the file and the value: a missing file, an unknown field, a
 // vocabulary that is not the one the parameters were trained with, or larger than its embedding (more rows
 // than tokens are fine), a tensor that is missing, unused, of another shape or not finite.
 Seq2SeqModel load_model(const std::string& directory);

@@ -98,9 +98,18 @@ class Backend {
   virtual void linear_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, Tensor dx,
                                Tensor dweight, Tensor dbias) = 0;
 
+  // A weight (O, I) that stays as it is, in the form that products with more than `few_rows` rows read it in:
+  // not made anew for each, y = linear_packed(x, pack(weight), bias) is linear(x, weight, bias). A backend
+  // without such a form returns an empty tensor.
+  //   x (N, I) strided; bias (O) or empty; y (N, O) strided
+  static constexpr int64_t few_rows = 8;
+  virtual Tensor pack(const Tensor& weight) = 0;
+  virtual void linear_packed(const Tensor& x, const Tensor& packed, const Tensor& bias, Tensor y) = 0;
+
   // y = dropout(activation(pre)). swiglu: pre is (N, 2F), gate first: y = swish(pre[:, :F]) * pre[:, F:].
   // gelu is exact (erf), gelu_tanh the approximation, swish = x * sigmoid(x).
   //   pre (N, F) or (N, 2F); y (N, F)
+  // The backward pass of relu takes y as well as pre.
   virtual void activation(const Tensor& pre, Activation kind, const Dropout& dropout, Tensor y) = 0;
   virtual void activation_backward(const Tensor& dy, const Tensor& pre, Activation kind,
                                    const Dropout& dropout, Tensor dpre) = 0;
@@ -158,7 +167,8 @@ class Backend {
   // bias),
   //   loss[i] = -(1 - s) log p[target] - (s / V) sum over all v of log p[v]
   // as torch.nn.functional.cross_entropy with label_smoothing s, one value a row. The gradients of
-  // sum over i of loss[i] are accumulated in the same pass where wanted.
+  // sum over i of loss[i] are accumulated in the same pass where wanted. With R >= N the first N rows of
+  // `chunk` are the gradient of the logits afterwards, if any gradient was wanted.
   //   x (N, C); weight (V, C); bias (V) or empty; targets (N) int32; chunk (R, V): room for R rows at a time
   //   loss (N): smoothed; likelihood (N): log p[target], or empty; best (N) int32: argmax, or empty
   //   dx (N, C); dweight (V, C); dbias (V)

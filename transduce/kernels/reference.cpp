@@ -179,6 +179,10 @@ class ReferenceBackend : public Backend {
     }
   }
 
+  Tensor pack(const Tensor&) override { return Tensor(); }
+  void linear_packed(const Tensor&, const Tensor&, const Tensor&, Tensor) override {
+    throw std::logic_error("the reference packs no weights");
+  }
   void pack(Int8Matrix&) override {}
 
   void linear_int8(const Tensor& x, const Int8Matrix& weight, const Tensor& bias, Tensor y) override {

@@ -59,12 +59,6 @@ Transformer::Transformer(const TransformerConfig& config, DType dtype) : Transfo
   parameters_.allocate(dtype);
 }
 
-std::unique_ptr<Transformer> Transformer::replica() const {
-  std::unique_ptr<Transformer> other(new Transformer(config_, Unallocated{}));
-  other->parameters_.share_values(parameters_);
-  return other;
-}
-
 int64_t Transformer::count_parameters(const TransformerConfig& config) {
   return Transformer(config, Unallocated{}).parameters().count();
 }

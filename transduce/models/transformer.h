@@ -101,10 +101,6 @@ class Transformer {
   // dtype: float32; float64 for the oracle. Errors: InputError from TransformerConfig::validate.
   explicit Transformer(const TransformerConfig& config, DType dtype = DType::float32);
 
-  // A model that has the same values, in the same memory, but gradients of its own: for a thread that works on
-  // a part of the batch.
-  std::unique_ptr<Transformer> replica() const;
-
   // How many parameters such a model has, without taking memory for them.
   static int64_t count_parameters(const TransformerConfig& config);
 

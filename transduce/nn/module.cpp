@@ -51,21 +51,7 @@ std::shared_ptr<const Int8Matrix> ParameterSet::declare_int8(const std::string& 
 void ParameterSet::allocate(DType dtype) {
   int64_t total = 0;
   for (const Parameter& p : parameters_) total += padded(p.size());
-  place(Tensor::zeros({total}, dtype));
-}
-
-void ParameterSet::share_values(const ParameterSet& owner) {
-  bool same = parameters_.size() == owner.parameters_.size() && int8_parameters_.empty();
-  for (size_t i = 0; same && i < parameters_.size(); ++i) {
-    same = parameters_[i].name == owner.parameters_[i].name &&
-           parameters_[i].shape == owner.parameters_[i].shape;
-  }
-  if (!same) fail_input("[parameters] values can be shared only among models of one form");
-  place(owner.values_);
-}
-
-void ParameterSet::place(const Tensor& values) {
-  values_ = values;
+  values_ = Tensor::zeros({total}, dtype);
   gradients_ = Tensor();
   int64_t at = 0;
   for (const Parameter& p : parameters_) {
@@ -85,6 +71,14 @@ const Tensor& ParameterSet::gradients() const {
     at += padded(p.size());
   }
   return gradients_;
+}
+
+void ParameterSet::reset_turns() const {
+  for (const Parameter& p : parameters_) p.variable.reset_turn();
+}
+
+void ParameterSet::freeze() const {
+  for (const Parameter& p : parameters_) p.variable.freeze();
 }
 
 void ParameterSet::initialize(uint64_t seed) {

@@ -53,9 +53,11 @@ class ParameterSet {
   // Lays the values out, zero-filled. float32 for training; float64 and complex128 for the oracle.
   void allocate(DType dtype = DType::float32);
 
-  // Takes the values of `owner`, a set of the same declarations, for its own, without copying: what changes
-  // there changes here. The gradients stay apart. Errors: InputError when the declarations differ.
-  void share_values(const ParameterSet& owner);
+  // Before threads add their gradients in turn: see TakingTurns.
+  void reset_turns() const;
+
+  // Says that the values will not change any more (see Var::freeze): for inference.
+  void freeze() const;
 
   // Draws every parameter: number i of the set from stream i of the seed.
   void initialize(uint64_t seed);
@@ -72,9 +74,6 @@ class ParameterSet {
   const Tensor& gradients() const;
 
  private:
-  // Makes the parameters views of `values` (P).
-  void place(const Tensor& values);
-
   std::vector<Parameter> parameters_;
   std::vector<Int8Parameter> int8_parameters_;
   std::unordered_map<std::string, size_t> by_name_;

@@ -42,9 +42,12 @@ std::shared_ptr<Storage> Arena::allocate(size_t bytes) {
     }
   }
   if (data == nullptr) {
-    // Blocks that wait but do not fit must not pile up beside the live ones.
+    // Blocks that wait but do not fit must not pile up beside the live ones: beyond a little, the new block
+    // takes the place of some.
+    constexpr size_t kLittle = size_t{16} << 20;
     const ArenaStatistics now = statistics();
-    if (now.held - now.in_use > now.in_use / 2 + (size_t{16} << 20)) trim(now.in_use / 4);
+    const size_t waiting = now.held - now.in_use;
+    if (waiting > kLittle) trim(std::max(kLittle, waiting - std::min(waiting, 4 * size)));
     data = static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
     if (data == nullptr) {
       trim();

@@ -107,7 +107,8 @@ class Run {
     std::vector<Seq2SeqBatch> group;
     for (int64_t i = 0; i < run_.options.accumulate; ++i) {
       last_batch_ = run_.batches->next();
-      for (Seq2SeqBatch& part : make_micro_batches(last_batch_, run_.model->transformer->config().source_end)) {
+      for (Seq2SeqBatch& part :
+           make_micro_batches(last_batch_, run_.model->transformer->config().source_end)) {
         group.push_back(std::move(part));
       }
     }

@@ -1,6 +1,7 @@
 #include "transduce/train/trainer.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -21,27 +22,32 @@ Trainer::Trainer(Transformer& model, const TrainerOptions& options)
   options_.validate();
 }
 
-size_t Trainer::workers_for(size_t micro_batches) const {
-  constexpr int64_t kMostFloats = int64_t{1} << 26;  // of all replicas' gradients: 256 MB
-  const auto most =
-      static_cast<size_t>(1 + kMostFloats / std::max<int64_t>(1, model_.parameters().values().size()));
-  return std::min({static_cast<size_t>(threads_here()), micro_batches, most});
+double Trainer::pass(const Seq2SeqBatch& batch, size_t index) {
+  // Masks depend on the update and the micro-batch, not on the thread that makes it.
+  const TrainingMode training({options_.seed, static_cast<uint64_t>(updates_) << 20 | index});
+  Tape tape;
+  const ops::CrossEntropy loss =
+      model_.loss(model_.forward(batch.source, batch.target), batch.expected, options_.label_smoothing);
+  tape.backward(loss.sum);
+  return loss.total;
 }
 
-double Trainer::accumulate(const std::vector<Seq2SeqBatch>& group, size_t worker, size_t workers) {
-  const Transformer& model = worker == 0 ? model_ : *replicas_[worker - 1];
-  double total = 0.0;
-  for (size_t i = worker; i < group.size(); i += workers) {
-    const Seq2SeqBatch& batch = group[i];
-    // Masks depend on the update and the micro-batch, not on the thread that makes it.
-    const TrainingMode training({options_.seed, static_cast<uint64_t>(updates_) << 20 | i});
-    Tape tape;
-    const ops::CrossEntropy loss =
-        model.loss(model.forward(batch.source, batch.target), batch.expected, options_.label_smoothing);
-    tape.backward(loss.sum);
-    total += loss.total;
-  }
-  return total;
+void Trainer::passes(const std::vector<Seq2SeqBatch>& group, size_t begin, size_t end, size_t workers,
+                     std::vector<double>& losses) {
+  std::atomic<bool> failed{false};
+  const auto work = [&](int64_t worker) {
+    const auto first = static_cast<size_t>(worker);
+    const TakingTurns turns(static_cast<uint32_t>(worker), static_cast<uint32_t>(workers), failed);
+    try {
+      for (size_t i = begin + first; i < end; i += workers) losses[i] = pass(group[i], i);
+    } catch (...) {
+      failed = true;
+      throw;
+    }
+  };
+  model_.parameters().reset_turns();
+  if (workers > 1 && run_together(static_cast<int64_t>(workers), work)) return;
+  for (size_t i = begin; i < end; ++i) losses[i] = pass(group[i], i);
 }
 
 UpdateReport Trainer::update(const std::vector<Seq2SeqBatch>& group) {
@@ -49,25 +55,14 @@ UpdateReport Trainer::update(const std::vector<Seq2SeqBatch>& group) {
               group.size());
   UpdateReport report;
   report.update = ++updates_;
-  const size_t workers = workers_for(group.size());
-  while (replicas_.size() + 1 < workers) {
-    replicas_.push_back(model_.replica());
-    replicas_.back()->parameters().gradients();
-  }
-  std::vector<double> totals(workers);
-  const auto work = [&](int64_t worker) {
-    const auto w = static_cast<size_t>(worker);
-    totals[w] = accumulate(group, w, workers);
-  };
-  if (workers == 1 || !run_together(static_cast<int64_t>(workers), work)) {
-    for (size_t w = 0; w < workers; ++w) work(static_cast<int64_t>(w));
-  }
-  for (size_t w = 1; w < workers; ++w) {
-    const Tensor& gradients = replicas_[w - 1]->parameters().gradients();
-    current_backend().accumulate(1.0, gradients, model_.parameters().gradients());
-    gradients.fill_zero();
-  }
-  const double total = std::accumulate(totals.begin(), totals.end(), 0.0);
+  // With too few micro-batches for the threads, these work on one together.
+  const auto most = static_cast<size_t>(threads_here());
+  const size_t count = group.size(), workers = 2 * count > most ? std::min(count, most) : 1;
+  std::vector<double> losses(count);
+  const size_t whole = count / workers * workers;
+  passes(group, 0, whole, workers, losses);
+  if (whole < count) passes(group, whole, count, count - whole, losses);
+  const double total = std::accumulate(losses.begin(), losses.end(), 0.0);
   for (const Seq2SeqBatch& batch : group) {
     report.source_tokens += batch.source.ids.size();
     report.target_tokens += batch.expected.size();

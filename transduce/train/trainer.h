@@ -47,13 +47,13 @@ class Trainer {
   int64_t updates() const { return updates_; }
 
  private:
-  // The gradients of the micro-batches worker, worker + workers, ...; returns the sum of their losses.
-  double accumulate(const std::vector<Seq2SeqBatch>& group, size_t worker, size_t workers);
-  // How many threads are to work on micro-batches of their own.
-  size_t workers_for(size_t micro_batches) const;
+  // Forward and backward with a micro-batch, the index-th of the update; returns its loss.
+  double pass(const Seq2SeqBatch& batch, size_t index);
+  // The same with micro-batches begin to end - 1, a multiple of `workers`, dealt out to as many threads.
+  void passes(const std::vector<Seq2SeqBatch>& group, size_t begin, size_t end, size_t workers,
+              std::vector<double>& losses);
 
   Transformer& model_;
-  std::vector<std::unique_ptr<Transformer>> replicas_;  // of the workers but the first
   TrainerOptions options_;
   Optimizer optimizer_;
   int64_t updates_ = 0;

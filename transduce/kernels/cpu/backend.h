@@ -1,7 +1,8 @@
 #pragma once
 
 // The float32 kernels for processors. Each group of kernels is one source file of this folder:
-//   matmul.cpp         linear, linear_activation and the matrix product they share
+//   matmul.cpp         linear, linear_activation, and products cut over the threads
+//   gemm.cpp           the matrix product on one thread
 //   int8.cpp           linear_int8
 //   elementwise.cpp    activation, residual, dropout, accumulate
 //   embedding.cpp      embedding
@@ -30,6 +31,9 @@ class CpuBackend final : public Backend {
                        Tensor dbias) override;
   void linear_activation(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation kind,
                          const Dropout& dropout, Tensor pre, Tensor y) override;
+
+  Tensor pack(const Tensor& weight) override;
+  void linear_packed(const Tensor& x, const Tensor& packed, const Tensor& bias, Tensor y) override;
 
   void pack(Int8Matrix& weight) override;
   void linear_int8(const Tensor& x, const Int8Matrix& weight, const Tensor& bias, Tensor y) override;

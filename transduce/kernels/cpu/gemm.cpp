@@ -22,8 +22,8 @@ constexpr int64_t kDepth = 256;         // of k in a block: a panel then fills h
 constexpr int64_t kColumns = 1024;      // of b in a block
 constexpr int64_t kRows = 16 * kTileRows;  // of a in a block
 
-// to: panels (K, kPanel) one after another, zeros past the last column: element (k, j) of `b` (K, N).
-void pack_right(int64_t N, int64_t K, Transpose transposed, Matrix<const float> b, float* to) {
+// to: panels (K, kPanel) one after another, zeros past the last column, of op(b) (K, N).
+void pack_panels(int64_t N, int64_t K, Transpose transposed, Matrix<const float> b, float* to) {
   for (int64_t j = 0; j < N; j += kPanel, to += kPanel * K) {
     const int64_t columns = HWY_MIN(kPanel, N - j);
     if (transposed == Transpose::yes) {
@@ -63,6 +63,16 @@ HWY_INLINE void strip(int64_t M, int64_t columns, int64_t K, LeftFactor a, int64
   product_strip<1>(M, K, a, next, b, base, c, FirstLanes{last});
 }
 
+int64_t PaddedColumns(int64_t N) { return (N + kPanel - 1) / kPanel * kPanel; }
+
+void PackRight(Transpose transpose_b, int64_t N, int64_t K, Matrix<const float> b, float* to) {
+  for (int64_t k = 0; k < K; k += kDepth) {
+    const int64_t depth = HWY_MIN(kDepth, K - k);
+    pack_panels(N, depth, transpose_b, transpose_b == Transpose::yes ? b.at(0, k) : b.at(k, 0), to);
+    to += PaddedColumns(N) * depth;
+  }
+}
+
 void Multiply(const Product& p) {
   thread_local Scratch right_room, left_room;
   const bool transposed_a = p.transpose_a == Transpose::yes, transposed_b = p.transpose_b == Transpose::yes;
@@ -71,8 +81,12 @@ void Multiply(const Product& p) {
     const Matrix<const float> base = k == 0 ? p.base : p.c;
     for (int64_t j = 0; j < p.N; j += kColumns) {
       const int64_t columns = HWY_MIN(kColumns, p.N - j);
-      float* const panels = right_room.floats((columns + kPanel - 1) / kPanel * kPanel * depth);
-      pack_right(columns, depth, p.transpose_b, p.b.at(transposed_b ? j : k, transposed_b ? k : j), panels);
+      const float* panels = p.packed.data + k * p.packed.columns + (p.packed.beginning + j) * depth;
+      if (p.packed.data == nullptr) {
+        float* const room = right_room.floats(PaddedColumns(columns) * depth);
+        pack_panels(columns, depth, p.transpose_b, transposed_b ? p.b.at(j, k) : p.b.at(k, j), room);
+        panels = room;
+      }
       for (int64_t i = 0; i < p.M; i += kRows) {
         const int64_t rows = HWY_MIN(kRows, p.M - i);
         LeftFactor a{p.a.row(i) + k, p.a.stride, 1};
@@ -101,8 +115,16 @@ HWY_AFTER_NAMESPACE();
 namespace transduce::cpu {
 
 HWY_EXPORT(Multiply);
+HWY_EXPORT(PaddedColumns);
+HWY_EXPORT(PackRight);
 
 void multiply(const Product& product) { HWY_DYNAMIC_DISPATCH(Multiply)(product); }
+
+int64_t padded_columns(int64_t N) { return HWY_DYNAMIC_DISPATCH(PaddedColumns)(N); }
+
+void pack_right(Transpose transpose_b, int64_t N, int64_t K, Matrix<const float> b, float* to) {
+  HWY_DYNAMIC_DISPATCH(PackRight)(transpose_b, N, K, b, to);
+}
 
 }  // namespace transduce::cpu
 #endif

@@ -16,12 +16,14 @@ namespace {
 constexpr int64_t kGrain = 16384;
 // The same for products, in multiplications.
 constexpr int64_t kProductGrain = int64_t{1} << 18;
-// Threads' shares of a product begin at multiples of this many rows or columns: whole tiles (see gemm.cpp).
-constexpr int64_t kTile = 48;
+// Threads' shares of a product begin at multiples of this many rows or columns: whole tiles and
+// panels of any instruction set (see gemm.cpp).
+constexpr int64_t kTile = 32;
 
 // Part `part` of `parts` of a product: a range of rows, or of columns where there are more of those.
 void multiply_part(const Product& whole, int64_t part, int64_t parts) {
-  const bool by_rows = whole.M >= whole.N;
+  // By columns each thread packs its own part of b; a is packed, by all, only where it is transposed.
+  const bool by_rows = whole.transpose_a == Transpose::yes ? whole.M >= whole.N : whole.N < kTile * 4 * parts;
   const int64_t size = by_rows ? whole.M : whole.N, tiles = (size + kTile - 1) / kTile;
   const int64_t begin = std::min(tiles * part / parts * kTile, size);
   const int64_t end = std::min(tiles * (part + 1) / parts * kTile, size);
@@ -35,6 +37,7 @@ void multiply_part(const Product& whole, int64_t part, int64_t parts) {
   } else {
     p.N = end - begin;
     p.b = whole.transpose_b == Transpose::yes ? whole.b.at(begin, 0) : whole.b.at(0, begin);
+    p.packed.beginning = whole.packed.beginning + begin;
     if (whole.base.data != nullptr) p.base = whole.base.at(0, begin);
     p.c = whole.c.at(0, begin);
   }
@@ -110,6 +113,21 @@ Backend& cpu_backend() {
 void CpuBackend::linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor y) {
   cpu::linear(x.dim(0), x.dim(1), weight.dim(0), Matrix<const float>(x), Matrix<const float>(weight),
               cpu::data_or_null(bias), Matrix<float>(y));
+}
+
+Tensor CpuBackend::pack(const Tensor& weight) {
+  const int64_t O = weight.dim(0), I = weight.dim(1);
+  Tensor packed({I, cpu::padded_columns(O)}, DType::float32);
+  cpu::pack_right(Transpose::yes, O, I, Matrix<const float>(weight), packed.data<float>());
+  return packed;
+}
+
+void CpuBackend::linear_packed(const Tensor& x, const Tensor& packed, const Tensor& bias, Tensor y) {
+  cpu::Product product{Transpose::no, Transpose::yes, x.dim(0), y.dim(1), x.dim(1), Matrix<const float>(x)};
+  product.base = {cpu::data_or_null(bias), 0};
+  product.c = Matrix<float>(y);
+  product.packed = {packed.data<float>(), packed.dim(1)};
+  cpu::matmul(product);
 }
 
 void CpuBackend::linear_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, Tensor dx,

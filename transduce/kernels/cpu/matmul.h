@@ -32,10 +32,21 @@ struct Product {
   int64_t M, N, K;
   Matrix<const float> a, b, base;
   Matrix<float> c;
+  // b in the form that the product reads it in (see pack_right), where that was made beforehand.
+  struct Packed {
+    const float* data = nullptr;
+    int64_t columns = 0;    // padded_columns of the whole b
+    int64_t beginning = 0;  // the column of it that is column 0 here
+  } packed = {};
 };
 
 // The product on the calling thread.
 void multiply(const Product& product);
+
+// N, rounded up to whole panels.
+int64_t padded_columns(int64_t N);
+// Writes op(b) (K, N) to `to` (padded_columns(N) * K) for Product::packed.
+void pack_right(Transpose transpose_b, int64_t N, int64_t K, Matrix<const float> b, float* to);
 
 // The product on all threads, or on one inside a parallel loop.
 void matmul(const Product& product);
