@@ -187,17 +187,18 @@ def ours_one_by_one(arguments, lines):
     return {"latencies": latencies[WARM_UP:]}
 
 
-def latency_rows(model, threads, beam):
+def latency_rows(model, compute_type, threads, beam):
     bench = model.bench
-    name = f"latency {model.label}, beam {beam}, {threads} thread{'s' if threads > 1 else ''}"
+    name = f"latency {model.label}, {compute_type}, beam {beam}, {threads} thread{'s' if threads > 1 else ''}"
     file = test_lines(bench, WARM_UP + bench.scaled(200, 10))
     lines = corpus.read_lines(file)
+    directory = model.ours(compute_type)
 
     def ours():
-        return ours_one_by_one(command(bench, model.directory, model.search(beam), threads), lines)
+        return ours_one_by_one(command(bench, directory, model.search(beam), threads), lines)
 
     def peer():
-        return model.peer(beam, "float32", threads, "--input", file, "--one-by-one", "--warm-up", WARM_UP)
+        return model.peer(beam, compute_type, threads, "--input", file, "--one-by-one", "--warm-up", WARM_UP)
 
     pairs = measure.in_turns(bench.repeats, ours, peer, lambda text: bench.say(f"{name}: {text}"))
     bench.keep(name, pairs)
@@ -212,10 +213,13 @@ def latency_rows(model, threads, beam):
 def latency(bench):
     rows = []
     for model in models_given(bench, "base"):
-        if model.ctranslate2() is not None:
-            for threads in sorted({1, bench.threads}):
-                for beam in (1, 5):
-                    rows += latency_rows(model, threads, beam)
+        if model.ctranslate2() is None:
+            continue
+        for compute_type in ("float32", "int8"):
+            if model.ours(compute_type) is not None:
+                for threads in sorted({1, bench.threads}):
+                    for beam in (1, 5):
+                        rows += latency_rows(model, compute_type, threads, beam)
     return rows
 
 

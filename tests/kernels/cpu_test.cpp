@@ -1,6 +1,9 @@
 // The fast kernels against the scalar reference, which runs in float64 from the same float32 numbers.
 
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
+
+#include <array>
 
 #include "tests/kernels/kernel_cases.h"
 #include "transduce/base/parallel.h"
@@ -74,6 +77,67 @@ TEST(CpuKernelsThreads, ForwardDoesNotDependOnTheirNumber) {
     EXPECT_EQ(outs[i], outs[0]);
     EXPECT_EQ(norms[i], norms[0]);
   }
+}
+
+// x and values (N, I), (O, I) of whole numbers from -127 to 127; in each row of x one is the largest.
+struct Int8Case {
+  Tensor x;
+  Int8Matrix weight;
+};
+
+// `extreme`: nothing but 127 and -127, where sums are largest, in rows of x of one sign or of both; the last
+// row is zero.
+Int8Case int8_case(int64_t N, int64_t I, int64_t O, bool extreme) {
+  Int8Case c{Tensor({N, I}, DType::float32), {Tensor({O, I}, DType::int8), Tensor({O}, DType::float32), {}}};
+  Random random({static_cast<uint64_t>(N * 1000 + I), 5});
+  const auto element = [&] {
+    const int drawn = static_cast<int>(random.below(255)) - 127;
+    return extreme ? (drawn < 0 ? -127 : 127) : drawn;
+  };
+  for (int64_t i = 0; i < N; ++i) {
+    for (int64_t k = 0; k < I; ++k) {
+      const int drawn = extreme && i % 3 == 0 ? 127 : element();
+      c.x.row<float>(i)[k] = i == N - 1 ? 0.0f : static_cast<float>(k == 0 ? 127 : drawn);
+    }
+  }
+  for (int64_t o = 0; o < O; ++o) {
+    c.weight.scales.data<float>()[o] = 0.25f;
+    for (int64_t k = 0; k < I; ++k) {
+      const int drawn = extreme && o % 3 == 0 ? -127 : element();
+      c.weight.values.row<int8_t>(o)[k] = static_cast<int8_t>(drawn);
+    }
+  }
+  return c;
+}
+
+// Whatever the processor: the sums are exact, so a result is the float next to a quarter of them.
+TEST(CpuKernelsInt8, EveryInstructionSetGivesTheExactSums) {
+  for (int64_t targets = hwy::SupportedTargets(), left = targets; left != 0; left &= left - 1) {
+    hwy::SetSupportedTargetsForTest(left & -left);
+    hwy::GetChosenTarget().DeInit();
+    for (const auto& [N, I, O] : std::vector<std::array<int64_t, 3>>{
+             {1, 1, 1}, {2, 7, 17}, {6, 64, 40}, {14, 65, 33}, {25, 130, 3}, {8, 65536, 2}}) {
+      for (const bool extreme : {false, true}) {
+        Int8Case c = int8_case(N, I, O, extreme);
+        cpu_backend().pack(c.weight);
+        const Tensor y({N, O}, DType::float32);
+        cpu_backend().linear_int8(c.x, c.weight, {}, y);
+        for (int64_t i = 0; i < N; ++i) {
+          for (int64_t o = 0; o < O; ++o) {
+            int64_t sum = 0;
+            for (int64_t k = 0; k < I; ++k) {
+              sum += static_cast<int64_t>(c.x.row<float>(i)[k]) * c.weight.values.row<int8_t>(o)[k];
+            }
+            ASSERT_EQ(y.row<float>(i)[o], 0.25f * static_cast<float>(sum))
+                << hwy::TargetName(left & -left) << " (" << N << ", " << I << ") x " << O << ", row " << i
+                << ", column " << o;
+          }
+        }
+      }
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().DeInit();
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
-// Products with 8-bit weights. The weight lies in panels of kColumns columns, four elements of each column
-// side by side, so that one instruction (VNNI's) multiplies and adds four a lane. Where the processor has
-// none, the elements become floats on the way, which saves memory but no arithmetic.
+// Products with 8-bit weights. Neighbouring elements of a column form a group; a panel holds its columns'
+// first groups side by side, then their second ones, and so on. A group of a row of x takes four bytes, so
+// that one instruction multiplies it with a column's group in every 32-bit lane and adds up. Which
+// instruction, how many elements are a group and how x is stored is all that differs between processors; the
+// sums are exact, hence the same on all of them.
 
 #define HWY_WANT_AVX3_DL  // AVX-512 with VNNI
 #include "transduce/kernels/cpu/targets.h"
@@ -21,33 +23,36 @@ namespace transduce::cpu {
 #ifndef TRANSDUCE_KERNELS_CPU_INT8_TYPES
 #define TRANSDUCE_KERNELS_CPU_INT8_TYPES
 
-constexpr int64_t kGroup = 4;     // elements of a column that lie together
-constexpr int64_t kColumns = 32;  // columns of a panel
+// How a target wants its operands.
+struct Int8Format {
+  int64_t group;    // elements of a group
+  int64_t columns;  // of a panel
+  int64_t element;  // bytes of an element of x
+  int64_t lanes;    // a row of x is filled up to a multiple of so many elements
 
-// A packed weight. Each panel holds its groups of rows (groups, kColumns, kGroup), then for every column 128
-// times the sum of its elements: what the unsigned rows of x, which are 128 too large, add to each product.
-struct Panels {
-  const int8_t* data;
-  int64_t groups;  // of 4 elements in a column
-
-  static int64_t bytes(int64_t groups) { return kColumns * (groups * kGroup + 4); }
-  const int8_t* panel(int64_t p) const { return data + p * bytes(groups); }
+  int64_t groups(int64_t I) const { return (I + group - 1) / group; }
+  int64_t panels(int64_t O) const { return (O + columns - 1) / columns; }
+  // A panel is (groups, columns, group), and then a correction for every column.
+  int64_t panel_bytes(int64_t I) const { return columns * (groups(I) * group + int64_t{sizeof(int32_t)}); }
+  int64_t row_bytes(int64_t I) const { return (I + lanes - 1) / lanes * lanes * element; }
 };
 
-// Rows of x in 8 bits, 128 added to each element; `stride` is a multiple of 4, filled up with 128.
-struct ByteRows {
+// Rows of x rounded to 8 bits, filled up with zeros.
+struct RoundedRows {
   uint8_t* data;
-  int64_t stride;
+  int64_t row_bytes;
   float* scales;  // what an element is worth
+
+  uint8_t* row(int64_t i) const { return data + i * row_bytes; }
 };
 
-// What a strip of y is made of.
-struct Strip {
-  Panels panels;
-  ByteRows x;
+// The arguments of a product; see Backend::linear_int8.
+struct Int8Product {
+  int64_t N, O, I;
+  RoundedRows x;
+  const int8_t* panels;
   const float *scales, *bias;  // (O); bias may be null
   Matrix<float> y;
-  int64_t rows, begin, end;  // all rows, columns begin to end; begin is a multiple of kColumns
 };
 
 #endif
@@ -60,126 +65,187 @@ namespace {
 using IntTag = hn::RebindToSigned<FloatTag>;
 constexpr IntTag kInt;
 using Int = hn::Vec<IntTag>;
-constexpr int64_t kVectors = kColumns / kLanes;
+constexpr int kVectors = 2;  // of a panel: a column in each 32-bit lane
+constexpr int64_t kColumns = kVectors * kLanes;
+
+#if HWY_TARGET <= HWY_AVX3_DL
+
+// VNNI multiplies unsigned bytes by signed ones: x is stored with kOffset added, and a column's correction is
+// what that adds to its sum.
+using Element = uint8_t;
+constexpr int kOffset = 128, kMostRows = 12;
+constexpr int64_t kGroup = 4;
+using Group = Int;
+using Sum = Int;
+
+HWY_INLINE Group load_columns(const int8_t* weight) {
+  return hn::BitCast(kInt, hn::LoadU(hn::Repartition<int8_t, IntTag>(), weight));
+}
+
+HWY_INLINE Group group_everywhere(const uint8_t* x) {
+  int32_t group;
+  std::memcpy(&group, x, sizeof(group));
+  return hn::Set(kInt, group);
+}
+
+HWY_INLINE Sum zero_sum() { return hn::Zero(kInt); }
+
+// The instruction is written out because Highway's target lacks the compiler flag of its intrinsic.
+HWY_INLINE void add_products(Group x, Group columns, Sum& sum) {
+  auto total = sum.raw;
+  asm("vpdpbusd %2, %1, %0" : "+v"(total) : "v"(x.raw), "v"(columns.raw));
+  sum = Sum{total};
+}
+
+HWY_INLINE Int whole(Sum sum) { return sum; }
+
+#else
+
+// Elsewhere groups are pairs of 16-bit numbers: nearly every processor multiplies those and adds neighbours
+// up, and few do that exactly with signed bytes.
+using Element = int16_t;
+constexpr int kOffset = 0, kMostRows = HWY_TARGET <= HWY_AVX3 ? 12 : 6;
+#if HWY_TARGET == HWY_SCALAR
+constexpr int64_t kGroup = 1;
+using ShortTag = hn::Rebind<int16_t, IntTag>;
+#else
+constexpr int64_t kGroup = 2;
+using ShortTag = hn::Repartition<int16_t, IntTag>;
+#endif
+constexpr ShortTag kShort;
+using Group = hn::Vec<ShortTag>;
+struct Sum {
+  Int even, odd;  // or both in one, as the processor likes it
+};
+
+HWY_INLINE Group load_columns(const int8_t* weight) {
+  return hn::PromoteTo(kShort, hn::LoadU(hn::Rebind<int8_t, ShortTag>(), weight));
+}
+
+HWY_INLINE Group group_everywhere(const uint8_t* x) {
+#if HWY_TARGET == HWY_SCALAR
+  int16_t element;
+  std::memcpy(&element, x, sizeof(element));
+  return hn::Set(kShort, element);
+#else
+  int32_t pair;
+  std::memcpy(&pair, x, sizeof(pair));
+  return hn::BitCast(kShort, hn::Set(kInt, pair));
+#endif
+}
+
+HWY_INLINE Sum zero_sum() { return {hn::Zero(kInt), hn::Zero(kInt)}; }
+
+HWY_INLINE void add_products(Group x, Group columns, Sum& sum) {
+#if HWY_TARGET <= HWY_AVX2
+  // The addition is written out because GCC puts it off otherwise, until the products fill all registers.
+  const Int products = hn::ReorderWidenMulAccumulate(kInt, x, columns, hn::Zero(kInt), sum.odd);
+  auto even = sum.even.raw;
+  asm("vpaddd %1, %0, %0" : "+v"(even) : "v"(products.raw));
+  sum.even = Int{even};
+#else
+  sum.even = hn::ReorderWidenMulAccumulate(kInt, x, columns, sum.even, sum.odd);
+#endif
+}
+
+HWY_INLINE Int whole(Sum sum) { return hn::RearrangeToOddPlusEven(sum.even, sum.odd); }
+
+#endif
+
+Int8Format Format() {
+  return {kGroup, kColumns, static_cast<int64_t>(sizeof(Element)), HWY_MAX(kLanes, kGroup)};
+}
+
+// Panel p of values (O, I).
+void PackPanel(const Tensor& values, int64_t p, int8_t* panel) {
+  const int64_t O = values.dim(0), I = values.dim(1);
+  int32_t corrections[kColumns] = {};
+  for (int64_t c = 0; c < HWY_MIN(kColumns, O - p * kColumns); ++c) {
+    const int8_t* row = values.row<int8_t>(p * kColumns + c);
+    for (int64_t i = 0; i < I; ++i) {
+      panel[(i / kGroup * kColumns + c) * kGroup + i % kGroup] = row[i];
+      corrections[c] += kOffset * row[i];
+    }
+  }
+  std::memcpy(panel + Format().groups(I) * kColumns * kGroup, corrections, sizeof(corrections));
+}
 
 // One row of x (I) to 8 bits.
-void RoundRow(const float* x, int64_t I, ByteRows rows, int64_t i) {
+void RoundRow(const float* x, int64_t I, RoundedRows rows, int64_t i) {
   Float most = hn::Zero(kFloat);
   each_vector(I, [&](auto lanes, int64_t k) HWY_ATTR { most = hn::Max(most, hn::Abs(lanes.load(x + k))); });
   const float largest = hn::GetLane(hn::MaxOfLanes(kFloat, most));
   rows.scales[i] = largest / 127.0f;
   const Float inverse = set(largest > 0.0f ? 127.0f / largest : 0.0f);
-  uint8_t* const to = rows.data + i * rows.stride;
-  HWY_ALIGN int32_t rounded[kLanes];
+  const hn::Rebind<Element, IntTag> narrow;
+  Element* const to = reinterpret_cast<Element*>(rows.row(i));
   each_vector(I, [&](auto lanes, int64_t k) HWY_ATTR {
-    hn::Store(hn::NearestInt(hn::Mul(lanes.load(x + k), inverse)), kInt, rounded);
-    for (int64_t j = 0; j < HWY_MIN(kLanes, I - k); ++j) to[k + j] = static_cast<uint8_t>(rounded[j] + 128);
+    const Int rounded = hn::NearestInt(hn::Mul(lanes.load(x + k), inverse));
+    hn::StoreU(hn::DemoteTo(narrow, hn::Add(rounded, hn::Set(kInt, kOffset))), narrow, to + k);
   });
-  for (int64_t k = I; k < rows.stride; ++k) to[k] = 128;
 }
 
-#if HWY_TARGET == HWY_AVX3_DL
-
-using Sum = Int;
-using Columns = Int[kVectors];
-
-HWY_INLINE void load_columns(const int8_t* weight, Columns& columns) {
-  for (int64_t v = 0; v < kVectors; ++v) {
-    columns[v] =
-        hn::BitCast(kInt, hn::LoadU(hn::Repartition<int8_t, IntTag>(), weight + v * kLanes * kGroup));
-  }
-}
-
-// sum + the products of four elements of x with those of each column. The instruction is written out because
-// Highway's target lacks the compiler flag of its intrinsic.
-HWY_INLINE Sum add_group(const uint8_t* x, Int columns, Sum sum) {
-  int32_t four;
-  std::memcpy(&four, x, sizeof(four));
-  auto total = sum.raw;
-  asm("vpdpbusd %2, %1, %0" : "+v"(total) : "v"(hn::Set(kInt, four).raw), "v"(columns.raw));
-  return Sum{total};
-}
-
-HWY_INLINE Float whole(Sum sum, const int8_t* corrections, int64_t v) {
-  const auto correction = hn::LoadU(hn::Repartition<int8_t, IntTag>(), corrections + v * kLanes * 4);
-  return hn::ConvertTo(kFloat, hn::Sub(sum, hn::BitCast(kInt, correction)));
-}
-
-#else
-
-// In float32, of x without its 128: exact as long as the sum stays below 2^24, and rounded like any product
-// beyond that.
-using Sum = Float;
-struct Columns {
-  HWY_ALIGN float at[kGroup][kColumns];
-  struct Vector {
-    const float* at;  // the next element of the columns lies kColumns further
-  };
-  Vector operator[](int64_t v) const { return {at[0] + v * kLanes}; }
-};
-
-HWY_INLINE void load_columns(const int8_t* weight, Columns& columns) {
-  for (int64_t c = 0; c < kColumns; ++c) {
-    for (int64_t k = 0; k < kGroup; ++k) columns.at[k][c] = static_cast<float>(weight[c * kGroup + k]);
-  }
-}
-
-HWY_INLINE Sum add_group(const uint8_t* x, Columns::Vector columns, Sum sum) {
-  for (int64_t k = 0; k < kGroup; ++k) {
-    const Float factor = set(static_cast<float>(static_cast<int>(x[k]) - 128));
-    sum = hn::MulAdd(factor, hn::LoadU(kFloat, columns.at + k * kColumns), sum);
-  }
-  return sum;
-}
-
-HWY_INLINE Float whole(Sum sum, const int8_t*, int64_t) { return sum; }
-
-#endif
-
-// kRows rows of y from row i on, the columns of one panel.
+// sums (kRows, kColumns) of the products of a panel's columns and kRows rows of x.
 template <int kRows>
-HWY_INLINE void int8_tile(const Strip& s, int64_t i, int64_t column) {
-  const int8_t* weight = s.panels.panel(column / kColumns);
-  const uint8_t* x = s.x.data + i * s.x.stride;
-  Sum sums[kRows][kVectors];
-  for (int r = 0; r < kRows; ++r) {
-    for (int64_t v = 0; v < kVectors; ++v) sums[r][v] = hn::Zero(hn::DFromV<Sum>());
+void sum_products(const int8_t* panel, const uint8_t* x, int64_t row_bytes, int64_t groups, int32_t* sums) {
+  constexpr int kSums = kRows * kVectors;
+  Sum all[kSums];
+  unrolled<kSums>([&](auto i) HWY_ATTR { all[i] = zero_sum(); });
+  for (int64_t g = 0; g < groups; ++g, panel += kColumns * kGroup, x += kGroup * sizeof(Element)) {
+    Group columns[kVectors];
+    unrolled<kVectors>([&](auto v) HWY_ATTR { columns[v] = load_columns(panel + v * kLanes * kGroup); });
+    unrolled<kRows>([&](auto r) HWY_ATTR {
+      const Group group = group_everywhere(x + r * row_bytes);
+      unrolled<kVectors>([&](auto v) HWY_ATTR { add_products(group, columns[v], all[r * kVectors + v]); });
+    });
   }
-  for (int64_t g = 0; g < s.panels.groups; ++g, weight += kColumns * kGroup, x += kGroup) {
-    Columns columns;
-    load_columns(weight, columns);
-    for (int r = 0; r < kRows; ++r) {
-      for (int64_t v = 0; v < kVectors; ++v)
-        sums[r][v] = add_group(x + r * s.x.stride, columns[v], sums[r][v]);
+  unrolled<kSums>([&](auto i) HWY_ATTR { hn::Store(whole(all[i]), kInt, sums + i * kLanes); });
+}
+
+// The same for `rows` rows, at most kRows.
+template <int kRows>
+void sum_products(const int8_t* panel, const uint8_t* x, int64_t row_bytes, int64_t groups, int32_t* sums,
+                  int64_t rows) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) return sum_products<kRows - 1>(panel, x, row_bytes, groups, sums, rows);
+  }
+  sum_products<kRows>(panel, x, row_bytes, groups, sums);
+}
+
+// Rows i to i + rows - 1 of y, the columns of panel p.
+void Int8Tile(const Int8Product& product, int64_t i, int64_t rows, int64_t p) {
+  const int64_t groups = Format().groups(product.I);
+  const int8_t* const panel = product.panels + p * Format().panel_bytes(product.I);
+  HWY_ALIGN int32_t sums[kMostRows * kColumns], corrections[kColumns];
+  sum_products<kMostRows>(panel, product.x.row(i), product.x.row_bytes, groups, sums, rows);
+  std::memcpy(corrections, panel + groups * kColumns * kGroup, sizeof(corrections));
+  each_vector(HWY_MIN(kColumns, product.O - p * kColumns), [&](auto lanes, int64_t c) HWY_ATTR {
+    const int64_t at = p * kColumns + c;
+    const Float scale = lanes.load(product.scales + at);
+    const Float bias = product.bias != nullptr ? lanes.load(product.bias + at) : hn::Zero(kFloat);
+    const Int correction = hn::Load(kInt, corrections + c);
+    for (int64_t r = 0; r < rows; ++r) {
+      const Int sum = hn::Sub(hn::Load(kInt, sums + r * kColumns + c), correction);
+      const Float factor = hn::Mul(set(product.x.scales[i + r]), scale);
+      lanes.store(hn::MulAdd(hn::ConvertTo(kFloat, sum), factor, bias), product.y.row(i + r) + at);
     }
-  }
-  for (int r = 0; r < kRows; ++r) {
-    const Float scale = set(s.x.scales[i + r]);
-    for (int64_t v = 0; v < kVectors; ++v) {
-      const int64_t at = column + v * kLanes, left = s.end - at;
-      if (left <= 0) break;
-      const auto finish = [&](auto lanes) HWY_ATTR {
-        const Float bias = s.bias != nullptr ? lanes.load(s.bias + at) : hn::Zero(kFloat);
-        const Float factor = hn::Mul(scale, lanes.load(s.scales + at));
-        lanes.store(hn::MulAdd(whole(sums[r][v], weight, v), factor, bias), s.y.row(i + r) + at);
-      };
-      if (left >= kLanes) {
-        finish(AllLanes());
-      } else {
-        finish(FirstLanes{static_cast<size_t>(left)});
+  });
+}
+
+// Panels `from` to `to` of y. The rows of x that are at work stay in the second cache meanwhile, a panel in
+// the first.
+void Int8Panels(const Int8Product& product, int64_t from, int64_t to) {
+  constexpr int64_t kBytes = int64_t{1} << 17;
+  const int64_t block = HWY_MAX(kBytes / HWY_MAX(product.x.row_bytes, 1) / kMostRows, 1) * kMostRows;
+  for (int64_t begin = 0; begin < product.N; begin += block) {
+    const int64_t rows = HWY_MIN(block, product.N - begin);
+    const int64_t tiles = (rows + kMostRows - 1) / kMostRows;  // of nearly equal size
+    for (int64_t p = from; p < to; ++p) {
+      for (int64_t t = 0; t < tiles; ++t) {
+        const int64_t first = rows * t / tiles, next = rows * (t + 1) / tiles;
+        Int8Tile(product, begin + first, next - first, p);
       }
     }
-  }
-}
-
-// All rows of a strip of columns: panel by panel, so that a panel stays in the first cache.
-void Int8Strip(const Strip& s) {
-  constexpr int kMost = HWY_TARGET == HWY_AVX3_DL ? 12 : 4;
-  for (int64_t column = s.begin; column < s.end; column += kColumns) {
-    int64_t i = 0;
-    for (; i + kMost <= s.rows; i += kMost) int8_tile<kMost>(s, i, column);
-    for (; i + 4 <= s.rows; i += 4) int8_tile<4>(s, i, column);
-    for (; i < s.rows; ++i) int8_tile<1>(s, i, column);
   }
 }
 
@@ -192,60 +258,54 @@ namespace transduce {
 namespace cpu {
 namespace {
 
+HWY_EXPORT(Format);
+HWY_EXPORT(PackPanel);
 HWY_EXPORT(RoundRow);
-HWY_EXPORT(Int8Strip);
+HWY_EXPORT(Int8Panels);
 
 // Multiplications worth a thread of their own.
 constexpr int64_t kGrain = int64_t{1} << 18;
-
-int64_t groups_of(int64_t I) { return (I + kGroup - 1) / kGroup; }
-int64_t panels_of(int64_t O) { return (O + kColumns - 1) / kColumns; }
 
 }  // namespace
 }  // namespace cpu
 
 void CpuBackend::pack(Int8Matrix& weight) {
   using namespace cpu;
-  const int64_t O = weight.values.dim(0), I = weight.values.dim(1), groups = groups_of(I);
+  const int64_t O = weight.values.dim(0), I = weight.values.dim(1);
   check_input(I <= 65536, "[pack] rows of {} elements are too long for 8 bits: 65536 at most", I);
-  weight.packed = Tensor::zeros({panels_of(O), Panels::bytes(groups)}, DType::int8);
-  parallel_for(panels_of(O), 16, [&](int64_t from, int64_t to) {
+  const Int8Format format = HWY_DYNAMIC_DISPATCH(Format)();
+  weight.packed = Tensor::zeros({format.panels(O), format.panel_bytes(I)}, DType::int8);
+  parallel_for(format.panels(O), 16, [&](int64_t from, int64_t to) {
     for (int64_t p = from; p < to; ++p) {
-      int8_t* const panel = weight.packed.row<int8_t>(p);
-      int32_t corrections[kColumns] = {};
-      for (int64_t c = 0; c < std::min(kColumns, O - p * kColumns); ++c) {
-        const int8_t* row = weight.values.row<int8_t>(p * kColumns + c);
-        for (int64_t i = 0; i < I; ++i) {
-          panel[(i / kGroup * kColumns + c) * kGroup + i % kGroup] = row[i];
-          corrections[c] += 128 * row[i];
-        }
-      }
-      std::memcpy(panel + groups * kColumns * kGroup, corrections, sizeof(corrections));
+      HWY_DYNAMIC_DISPATCH(PackPanel)(weight.values, p, weight.packed.row<int8_t>(p));
     }
   });
 }
 
 void CpuBackend::linear_int8(const Tensor& x, const Int8Matrix& weight, const Tensor& bias, Tensor y) {
   using namespace cpu;
-  const int64_t N = x.dim(0), O = weight.values.dim(0), I = weight.values.dim(1), groups = groups_of(I);
+  const int64_t N = x.dim(0), O = weight.values.dim(0), I = weight.values.dim(1);
+  const Int8Format format = HWY_DYNAMIC_DISPATCH(Format)();
+  const int64_t row_bytes = format.row_bytes(I);
   static thread_local Scratch scratch;
-  float* const scales = scratch.floats(N + N * groups);
-  const ByteRows rows{reinterpret_cast<uint8_t*>(scales + N), groups * kGroup, scales};
+  float* const scales = scratch.floats(N + N * row_bytes / 4 + 1);
+  const RoundedRows rows{reinterpret_cast<uint8_t*>(scales + N), row_bytes, scales};
   parallel_for(N, 16384 / std::max<int64_t>(I, 1) + 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) HWY_DYNAMIC_DISPATCH(RoundRow)(x.row<float>(i), I, rows, i);
   });
-  const int64_t panels = panels_of(O);
-  parallel_for(panels, kGrain / std::max<int64_t>(N * I * kColumns, 1) + 1, [&](int64_t from, int64_t to) {
-    const Strip strip{{weight.packed.data<int8_t>(), groups},
-                      rows,
-                      weight.scales.data<float>(),
-                      data_or_null(bias),
-                      Matrix<float>(y),
-                      N,
-                      from * kColumns,
-                      std::min(O, to * kColumns)};
-    HWY_DYNAMIC_DISPATCH(Int8Strip)(strip);
-  });
+  const Int8Product product{N,
+                            O,
+                            I,
+                            rows,
+                            weight.packed.data<int8_t>(),
+                            weight.scales.data<float>(),
+                            data_or_null(bias),
+                            Matrix<float>(y)};
+  parallel_for(format.panels(O), kGrain / std::max<int64_t>(N * I * format.columns, 1) + 1,
+               [&](int64_t from, int64_t to) {
+                 HWY_DYNAMIC_DISPATCH(Int8Panels)
+                 (product, from, to);
+               });
 }
 
 }  // namespace transduce

@@ -12,6 +12,7 @@
 
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "transduce/kernels/backend.h"
 
@@ -71,6 +72,13 @@ HWY_INLINE void each_vector(int64_t count, const Body& body) {
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) body(AllLanes(), i);
   if (i < count) body(FirstLanes{static_cast<size_t>(count - i)}, i);
+}
+
+// Calls body(i) for i = 0 to kCount - 1, each i a constant: so that arrays indexed by it become registers.
+template <int kCount, class Body>
+HWY_INLINE void unrolled(const Body& body) {
+  [&]<int... i>(std::integer_sequence<int, i...>) HWY_ATTR { (body(std::integral_constant<int, i>()), ...); }
+  (std::make_integer_sequence<int, kCount>());
 }
 
 // The sum over i < count of what body(lanes, i) returns; four chains hide the latency of the addition.
