@@ -12,6 +12,7 @@
 namespace transduce::cli {
 
 int train_command(int argc, char** argv);
+int average_command(int argc, char** argv);
 int translate_command(int argc, char** argv);
 int score_command(int argc, char** argv);
 int evaluate_command(int argc, char** argv);
@@ -24,9 +25,10 @@ class Parser : public CLI::App {
  public:
   Parser(const std::string& name, const std::string& description, const std::string& example);
 
-  // Parses, then sets the number of threads. Returns an exit status when the program should end at once
+  // Parses, then sets the number of threads. With a `config` file, as if --config named it. Returns an exit
+  // status when the program should end at once
   // (--help). Errors: InputError, one line, for anything it does not understand.
-  std::optional<int> read(int argc, char** argv);
+  std::optional<int> read(int argc, char** argv, const std::string& config = "");
 
   // Every option with its value, as a TOML file that --config takes to repeat the run.
   std::string saved() const;

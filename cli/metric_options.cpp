@@ -2,10 +2,21 @@
 
 #include <algorithm>
 
+#include <fmt/ranges.h>
+
 #include "transduce/base/error.h"
 
 namespace transduce::cli {
 namespace {
+
+constexpr const char* kNames[] = {"bleu",
+                                  "chrf",
+                                  "chrf++",
+                                  "ter",
+                                  "token-accuracy",
+                                  "exact-match",
+                                  "sequence-error-rate",
+                                  "token-error-rate"};
 
 std::unique_ptr<Metric> make_metric(const std::string& name, const TokenizerSpec& units,
                                     const BleuOptions& bleu, const ChrfOptions& chrf,
@@ -22,10 +33,8 @@ std::unique_ptr<Metric> make_metric(const std::string& name, const TokenizerSpec
   if (name == "exact-match") return std::make_unique<Rate>(RateKind::exact_match, units);
   if (name == "sequence-error-rate") return std::make_unique<Rate>(RateKind::sequence_error_rate, units);
   if (name == "token-error-rate") return std::make_unique<Rate>(RateKind::token_error_rate, units);
-  fail_input(
-      "unknown metric \"{}\": --metrics takes bleu, chrf, chrf++, ter, token-accuracy, exact-match, "
-      "sequence-error-rate and token-error-rate, with commas between them",
-      name);
+  fail_input("unknown metric \"{}\": choose from {}, with commas between them", name,
+             fmt::join(kNames, ", "));
 }
 
 }  // namespace
@@ -72,6 +81,26 @@ void MetricOptions::add_to(CLI::App& app) {
   app.add_flag("--ter-case-sensitive", ter_.case_sensitive, "TER with regard to case")->group(group);
 }
 
+void MetricOptions::add_validation_to(CLI::App& app) {
+  const std::string group = "Validation";
+  app.add_option("--valid-metrics", names_,
+                 "scores of what is generated at a validation, with commas between them: bleu, chrf, chrf++, "
+                 "ter, token-accuracy, exact-match, sequence-error-rate, token-error-rate; default: bleu, "
+                 "chrf and the rates, for a task the rates")
+      ->delimiter(',')
+      ->take_all()
+      ->group(group);
+  app.add_option("--bleu-tokenize", bleu_tokenizer_, "BLEU's tokens: 13a, intl, char or none")->group(group);
+}
+
+bool MetricOptions::known(const std::string& name) {
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
+void MetricOptions::also_choose(const std::string& name) {
+  if (std::find(names_.begin(), names_.end(), name) == names_.end()) names_.push_back(name);
+}
+
 TokenizerSpec MetricOptions::units(TokenizerSpec units) const {
   if (tokenizer_) units.kind = parse_tokenizer_kind(*tokenizer_);
   if (normal_form_) units.normal_form = parse_normal_form(*normal_form_);
@@ -98,7 +127,7 @@ std::vector<ChosenMetric> MetricOptions::choose(const TokenizerSpec& units, bool
   std::vector<ChosenMetric> chosen;
   for (const std::string& name : names) {
     check_input(std::none_of(chosen.begin(), chosen.end(), [&](const auto& c) { return c.key == name; }),
-                "--metrics names {} twice", name);
+                "{} is named twice among the metrics", name);
     chosen.push_back({name, make_metric(name, units, bleu, chrf, ter_)});
   }
   return chosen;

@@ -28,6 +28,14 @@ struct ChosenMetric {
 class MetricOptions {
  public:
   void add_to(CLI::App& app);
+  // For the validations of a training: --valid-metrics, and BLEU's tokens.
+  void add_validation_to(CLI::App& app);
+
+  // Whether the person has chosen metrics.
+  bool chosen() const { return !names_.empty(); }
+  // Whether there is a metric of this name, and the metric chosen beside the others.
+  static bool known(const std::string& name);
+  void also_choose(const std::string& name);
 
   // Whether the person has said what a token is.
   bool names_units() const { return tokenizer_.has_value(); }
@@ -35,7 +43,7 @@ class MetricOptions {
   // What the four rates compare, where a person has not said it: `units`.
   TokenizerSpec units(TokenizerSpec units) const;
 
-  // The metrics of --metrics, or the defaults: the four rates, after BLEU and chrF where the lines are
+  // The metrics that were chosen, or the defaults: the four rates, after BLEU and chrF where the lines are
   // `sentences`. `one_by_one`: BLEU has effective order, for single lines. Errors: InputError for unknown or
   // repeated names and unfit values.
   std::vector<ChosenMetric> choose(const TokenizerSpec& units, bool sentences, bool one_by_one) const;

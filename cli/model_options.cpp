@@ -79,14 +79,4 @@ TransformerConfig ModelOptions::config() const {
 
 uint64_t held_out_seed(uint64_t seed) { return seed ^ 0x756E7365656E0000; }  // "unseen" in ASCII
 
-ErrorRates compare(const std::vector<std::vector<Translation>>& translations,
-                   const std::vector<TextPair>& pairs, const Tokenizer& target) {
-  const TokenizerSpec spec{target.kind(), target.normal_form()};
-  ErrorRates rates;
-  for (size_t i = 0; i < pairs.size(); ++i) {
-    rates.add(units_of(translations[i].front().text, spec), units_of(pairs[i].target, spec));
-  }
-  return rates;
-}
-
 }  // namespace transduce::cli

@@ -5,9 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "transduce/data/corpus.h"
-#include "transduce/decode/translator.h"
-#include "transduce/eval/error_rates.h"
 #include "transduce/models/config.h"
 
 namespace transduce::cli {
@@ -30,10 +27,5 @@ class ModelOptions {
 
 // The seed of made-up examples that a training with `seed` never sees.
 uint64_t held_out_seed(uint64_t seed);
-
-// The best translation of each pair's source against its target, in the units of the model's target
-// tokenizer.
-ErrorRates compare(const std::vector<std::vector<Translation>>& translations,
-                   const std::vector<TextPair>& pairs, const Tokenizer& target);
 
 }  // namespace transduce::cli

@@ -17,13 +17,16 @@ Parser::Parser(const std::string& name, const std::string& description, const st
   add_option("--threads", threads_, "threads to compute with; 0: one a core");
 }
 
-std::optional<int> Parser::read(int argc, char** argv) {
+std::optional<int> Parser::read(int argc, char** argv, const std::string& config) {
   // An option that may repeat is repeated with its name: what follows a value is no second one.
   for (CLI::Option* option : get_options()) {
     if (option->get_expected_max() > 1) option->allow_extra_args(false);
   }
+  std::vector<std::string> arguments;  // CLI11 takes them from the back
+  if (!config.empty()) arguments = {config, "--config"};
+  for (int i = argc - 1; i > 0; --i) arguments.emplace_back(argv[i]);
   try {
-    parse(argc, argv);
+    parse(std::move(arguments));
     for (const CLI::Option* option : get_options()) {
       const auto& values = option->results();
       check_input(std::find(values.begin(), values.end(), "") == values.end(),

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "transduce/train/run.h"
 
@@ -20,6 +21,8 @@ class StatusLine {
   StatusLine();
   ~StatusLine() { clear(); }
   bool on_terminal() const { return on_terminal_; }
+  // Characters that fit on a line of the terminal; a line that is longer could not be written over.
+  static size_t columns();
   // Shows `text`, at most ten times a second unless `now`.
   void show(const std::string& text, bool now = false);
   // Takes it away, e.g. to print a lasting line.
@@ -41,11 +44,14 @@ class TrainingProgress : public RunObserver {
   TrainingProgress(int64_t log_every, bool has_epochs) : log_every_(log_every), has_epochs_(has_epochs) {}
 
   void on_update(const Progress& progress) override;
-  void on_validation(const Progress& progress, const std::vector<Score>& scores, bool best) override;
+  void on_validation(const Progress& progress, const ValidationReport& report) override;
   void on_end(const Progress& progress) override;
 
  private:
-  std::string describe(const Progress& progress) const;
+  // What is worth knowing, the most important first.
+  std::vector<std::string> parts(const Progress& progress) const;
+  // A bar and as many parts as fit.
+  std::string status(const Progress& progress, size_t columns) const;
 
   int64_t log_every_;
   bool has_epochs_;

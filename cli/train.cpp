@@ -1,14 +1,15 @@
 #include <algorithm>
+#include <memory>
+#include <optional>
 
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
-#include "transduce/base/file.h"
+#include "cli/stop_signals.h"
+#include "cli/train_loop.h"
+#include "cli/train_resume.h"
 #include "transduce/base/parallel.h"
-#include "transduce/decode/translator.h"
-#include "transduce/eval/error_rates.h"
-#include "transduce/train/run.h"
 
 namespace transduce::cli {
 namespace {
@@ -83,70 +84,6 @@ struct TextOptions {
   }
 };
 
-struct LoopOptions {
-  TrainerOptions trainer;
-  RunOptions run;
-  BatchOptions batches{64, 0, 0};
-  std::string optimizer = "adamw", schedule = "constant";
-  int64_t log_every = 100;
-  int64_t valid_decode = -1;
-
-  void add_to(CLI::App& app) {
-    OptimizerOptions& o = trainer.optimizer;
-    std::string group = "Optimiser";
-    app.add_option("--optimizer", optimizer, "adam or adamw (decoupled weight decay)")->group(group);
-    app.add_option("--learning-rate", trainer.schedule.learning_rate, "the peak; for noam a factor")
-        ->group(group);
-    app.add_option("--schedule", schedule, "constant, noam, inverse-sqrt, linear or cosine")->group(group);
-    app.add_option("--warmup", trainer.schedule.warmup, "updates of linear rise to the peak")->group(group);
-    app.add_option("--final-learning-rate", trainer.schedule.floor, "where linear and cosine end")
-        ->group(group);
-    app.add_option("--beta1", o.beta1, "Adam's decay of the first moment")->group(group);
-    app.add_option("--beta2", o.beta2, "Adam's decay of the second moment")->group(group);
-    app.add_option("--epsilon", o.epsilon, "Adam's epsilon")->group(group);
-    app.add_option("--weight-decay", o.weight_decay, "weight decay")->group(group);
-    app.add_option("--clip-norm", o.clip_norm, "scale gradients down to this global norm; 0: never")
-        ->group(group);
-    app.add_option("--label-smoothing", trainer.label_smoothing, "mass spread over all tokens")->group(group);
-    group = "Loop";
-    app.add_option("--steps", run.steps, "updates")->group(group);
-    app.add_option("--epochs", run.epochs,
-                   "passes over the training data; with --steps, whichever ends first")
-        ->group(group);
-    app.add_option("--batch-size", batches.batch_size, "at most so many pairs a batch; 0: no bound")
-        ->group(group);
-    app.add_option("--batch-tokens", batches.batch_tokens,
-                   "at most so many real tokens a side a batch; 0: no bound")
-        ->group(group);
-    app.add_option("--accumulate", run.accumulate, "batches an update")->group(group);
-    app.add_option("--seed", trainer.seed, "of parameters, order, dropout and made-up data")->group(group);
-    app.add_option("--valid-every", run.valid_every,
-                   "updates between validations; 0: each epoch, or a tenth of the run")
-        ->group(group);
-    app.add_option("--valid-decode", valid_decode,
-                   "validation pairs that are generated greedily and compared too; -1: all for a task, none "
-                   "for files")
-        ->group(group);
-    app.add_option("--best-metric", run.best_metric, "the validation score that decides which model is kept")
-        ->group(group);
-    app.add_option("--patience", run.patience, "stop after so many validations without a new best; 0: never")
-        ->group(group);
-    app.add_option("--log-every", log_every, "updates between log lines where there is no terminal")
-        ->group(group);
-  }
-
-  // Once the flags are read.
-  void finish(const CLI::App& app) {
-    check_input(optimizer == "adam" || optimizer == "adamw", "unknown optimizer '{}': choose adam or adamw",
-                optimizer);
-    trainer.optimizer.decoupled_weight_decay = optimizer == "adamw";
-    trainer.schedule.kind = parse_schedule_kind(schedule);
-    batches.seed = trainer.seed;
-    // Tokens bound a batch alone unless sentences are asked for too.
-    if (batches.batch_tokens > 0 && app.count("--batch-size") == 0) batches.batch_size = 0;
-  }
-};
-
 // What is trained on, once text has become ids.
 struct Prepared {
   std::shared_ptr<const Tokenizer> source, target;
@@ -178,6 +115,7 @@ std::vector<TextPair> read_text(const char* what, const std::vector<std::string>
 }
 
 void make_tokenizers(Prepared& data, const TextOptions& text, const std::vector<TextPair>& pairs) {
+  if (data.source) return;  // a training that is resumed has them
   std::vector<std::string_view> sources = sources_of(pairs), targets = targets_of(pairs);
   if (text.joint_vocabulary) {
     check_input(text.source() == text.target(),
@@ -191,8 +129,8 @@ void make_tokenizers(Prepared& data, const TextOptions& text, const std::vector<
   }
 }
 
-Prepared prepare_files(const DataOptions& options, const TextOptions& text, const LoopOptions& loop) {
-  Prepared data;
+Prepared prepare_files(Prepared data, const DataOptions& options, const TextOptions& text,
+                       const LoopOptions& loop) {
   const std::vector<TextPair> train =
       read_text("train", options.train, options.train_source, options.train_target);
   check_input(!train.empty(),
@@ -209,7 +147,8 @@ Prepared prepare_files(const DataOptions& options, const TextOptions& text, cons
   return data;
 }
 
-Prepared prepare_task(const DataOptions& options, const TextOptions& text, const LoopOptions& loop) {
+Prepared prepare_task(Prepared data, const DataOptions& options, const TextOptions& text,
+                      const LoopOptions& loop) {
   check_input(options.train.empty() && options.train_source.empty() && options.train_target.empty() &&
                   options.valid.empty() && options.valid_source.empty() && options.valid_target.empty(),
               "--task makes its own data: leave out --train and --valid");
@@ -224,7 +163,6 @@ Prepared prepare_task(const DataOptions& options, const TextOptions& text, const
   TaskSpec spec = options.task_spec;
   spec.kind = parse_task_kind(options.task);
   const Task task(spec);
-  Prepared data;
   data.longest = spec.max_length;
   make_tokenizers(data, text, {{task.alphabet(), task.alphabet()}});
   // Validation draws from another seed, far from any that a person would choose.
@@ -245,18 +183,6 @@ Prepared prepare_task(const DataOptions& options, const TextOptions& text, const
   return data;
 }
 
-// Greedy translations of the first validation pairs, compared with the right ones.
-std::vector<Score> score_generated(const Seq2SeqModel& model, const std::vector<TextPair>& pairs) {
-  std::vector<std::string> sources;
-  for (const TextPair& pair : pairs) sources.push_back(pair.source);
-  const auto translations = Translator(model, {}).translate(sources);
-  const ErrorRates rates = compare(translations, pairs, *model.target);
-  return {{"token-accuracy", rates.token_accuracy(), true},
-          {"exact-match", rates.exact_match(), true},
-          {"token-error-rate", rates.token_error_rate(), false},
-          {"sequence-error-rate", rates.sequence_error_rate(), false}};
-}
-
 void print_plan(const Seq2SeqModel& model, const Prepared& data, int64_t steps) {
   const TransformerConfig& c = model.transformer->config();
   say("model       {}+{} layers, width {}, {} heads, feed-forward {}, {}-norm, {}; {} parameters\n",
@@ -273,36 +199,56 @@ void print_plan(const Seq2SeqModel& model, const Prepared& data, int64_t steps) 
   say("run         {} updates on {} threads\n", grouped(steps), threads());
 }
 
-}  // namespace
+// A word that a shell takes as it stands.
+std::string shell_word(const std::string& text) {
+  const bool plain = text.find_first_not_of(
+                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                         "_-+=./,:@%") == std::string::npos;
+  if (plain && !text.empty()) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
 
-int train_command(int argc, char** argv) {
-  Parser parser(
-      "train", "Trains a Transformer on sentence pairs or on a made-up task.",
-      "  transduce train --model model/reverse --task reverse --task-min-length 5 --steps 2000\n"
-      "  transduce train --model model/g2p --train train.tsv --valid dev.tsv --target-tokenizer word \\\n"
-      "      --source-normalize nfd --epochs 30");
+// `before`: updates that were done when this process began.
+void print_end(const RunResult& result, int64_t before, const RunOptions& options,
+               const std::string& directory) {
+  if (result.end == RunResult::End::stopped) {
+    say("stopped at step {} and saved at step {}; to go on: transduce train --model {} --resume\n",
+        result.updates, result.saved, shell_word(directory));
+    return;
+  }
+  if (result.end == RunResult::End::out_of_patience) {
+    say("{} validations in a row brought no better {}\n", options.patience, options.best_metric);
+  } else if (result.updates == before) {
+    say("nothing was left to do: give more --steps or --epochs, with --allow-changes\n");
+  }
+  const std::string averaged =
+      result.averaged > 0 ? fmt::format(", the mean of the last {} checkpoints", result.averaged) : "";
+  say("the model is in {}{}\n", directory, averaged);
+}
+
+// All options of `train`.
+struct TrainFlags {
   std::string directory;
-  bool overwrite = false;
-  DataOptions data_options;
+  ResumeOptions resuming;
+  DataOptions data;
   TextOptions text;
-  ModelOptions model_options;
+  ModelOptions model;
   LoopOptions loop;
-  parser.add_option("--model", directory, "directory of the model to make")->required();
-  parser.add_flag("--overwrite", overwrite, "replace the model in that directory");
-  data_options.add_to(parser);
-  text.add_to(parser);
-  model_options.add_to(parser);
-  loop.add_to(parser);
-  if (const auto status = parser.read(argc, argv)) return *status;
-  loop.finish(parser);
 
-  const TransformerConfig config = model_options.config();
-  check_replaceable(directory, overwrite);
-  Prepared data = data_options.task.empty() ? prepare_files(data_options, text, loop)
-                                            : prepare_task(data_options, text, loop);
-  const int64_t steps = planned_steps(loop.run, *data.batches);
-  loop.trainer.schedule.width = config.width;
-  loop.trainer.schedule.steps = steps;
+  void add_to(CLI::App& app) {
+    app.add_option("--model", directory, "directory of the model to make")->required();
+    resuming.add_to(app);
+    data.add_to(app);
+    text.add_to(app);
+    model.add_to(app);
+    loop.add_to(app);
+  }
+};
+
+// What can be said of the options once the data is known, before anything is made.
+void check_options(const LoopOptions& loop, const TransformerConfig& config, const Prepared& data) {
   loop.trainer.validate();
   check_input(
       !data.valid.empty() || (loop.run.patience == 0 && loop.run.best_metric == RunOptions().best_metric),
@@ -311,22 +257,61 @@ int train_command(int argc, char** argv) {
               "the longest text has {} tokens, more than {} learned positions have room for: give more "
               "--max-positions",
               data.longest, config.max_positions);
-  Seq2SeqModel model = make_model(config, data.source, data.target, text.joint_vocabulary, loop.trainer.seed);
-  make_directories(directory);
-  print_plan(model, data, steps);
+}
 
-  TrainingRun run{directory,    parser.saved(), &model, data.batches.get(), std::move(data.valid), {64, 0, 0},
-                  loop.trainer, loop.run,       nullptr};
-  const int64_t decode = loop.valid_decode < 0 && data_options.task.empty() ? 0 : loop.valid_decode;
-  if (decode != 0 && !data.valid_pairs.empty()) {
-    if (decode > 0 && decode < static_cast<int64_t>(data.valid_pairs.size())) {
-      data.valid_pairs.resize(static_cast<size_t>(decode));
-    }
-    run.more_scores = [&] { return score_generated(model, data.valid_pairs); };
+// Begins a training, or goes on with one.
+void train_with(TrainFlags& flags, const Parser& parser, std::optional<ResumedTraining> resumed) {
+  LoopOptions& loop = flags.loop;
+  loop.finish();
+  const TransformerConfig config = flags.model.config();
+  const bool made_up = !flags.data.task.empty();
+  Prepared data;
+  if (resumed) {
+    data.source = resumed->description.source;
+    data.target = resumed->description.target;
+  }
+  data = made_up ? prepare_task(std::move(data), flags.data, flags.text, loop)
+                 : prepare_files(std::move(data), flags.data, flags.text, loop);
+  const int64_t steps = planned_steps(loop.run, *data.batches);
+  loop.trainer.schedule.width = config.width;
+  loop.trainer.schedule.steps = steps;
+  check_options(loop, config, data);
+  Seq2SeqModel model =
+      resumed ? resumed->model(config)
+              : make_model(config, data.source, data.target, flags.text.joint_vocabulary, loop.trainer.seed);
+  TrainingRun run{nullptr,      parser.saved(), &model, data.batches.get(), std::move(data.valid), {64, 0, 0},
+                  loop.trainer, loop.run,       {},     StopSignals::asked, std::nullopt};
+  run.more_scores = loop.validation.scores(model, std::move(data.valid_pairs), made_up, run.stop);
+  if (resumed) resumed->check_changes(parser, run, flags.resuming.allow_changes);
+  const auto directory =
+      resumed ? std::move(resumed->directory) : std::make_unique<TrainingDirectory>(flags.directory);
+  run.directory = directory.get();
+  print_plan(model, data, steps);
+  int64_t before = -1;
+  if (resumed) {
+    before = resumed->checkpoint.state.trainer.updates;
+    say("resuming    after {} of {} updates\n", grouped(before), grouped(steps));
+    run.resume = std::move(resumed->checkpoint);
   }
   TrainingProgress progress(loop.log_every, data.batches->batches_per_epoch() > 0);
-  train(run, progress);
-  say("the model is in {}\n", directory);
+  const StopSignals signals;
+  print_end(train(run, progress), before, loop.run, flags.directory);
+}
+
+}  // namespace
+
+int train_command(int argc, char** argv) {
+  Parser parser(
+      "train", "Trains a Transformer on sentence pairs or on a made-up task.",
+      "  transduce train --model model/reverse --task reverse --task-min-length 5 --steps 2000\n"
+      "  transduce train --model model/g2p --train train.tsv --valid dev.tsv --target-tokenizer word \\\n"
+      "      --source-normalize nfd --epochs 30\n"
+      "  transduce train --model model/g2p --resume");
+  TrainFlags flags;
+  flags.add_to(parser);
+  if (const auto status = parser.read(argc, argv)) return *status;
+  std::optional<ResumedTraining> resumed = flags.resuming.begin(parser, argc, argv, flags.directory);
+  train_with(flags, parser, std::move(resumed));
   return 0;
 }
 

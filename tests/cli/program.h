@@ -3,12 +3,15 @@
 // Runs the program as a person does and keeps what it said.
 
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
 
 namespace transduce::testing {
 
@@ -55,8 +58,49 @@ class Workplace {
     return result;
   }
 
+  const std::filesystem::path& path() const { return path_; }
+
  private:
   std::filesystem::path path_;
+};
+
+// The program at work, to be interrupted.
+class Running {
+ public:
+  // Starts `transduce ARGUMENTS` in the folder.
+  Running(const Workplace& place, const std::string& arguments) : errors_(place / ".errors") {
+    const std::string command = "cd '" + place.path().string() + "' && exec '" TRANSDUCE_PROGRAM "' " +
+                                arguments + " >/dev/null 2>.errors";
+    child_ = fork();
+    if (child_ == 0) {
+      execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+      _exit(127);
+    }
+  }
+  ~Running() {
+    if (child_ > 0) end(SIGKILL);
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  // Whether it has ended by itself; end() then says how.
+  bool ended() const {
+    siginfo_t info = {};
+    return waitid(P_PID, static_cast<id_t>(child_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid != 0;
+  }
+
+  // Sends it a signal and waits for its end.
+  Result end(int signal) {
+    kill(child_, signal);
+    int raw = 0;
+    waitpid(std::exchange(child_, 0), &raw, 0);
+    return {WIFEXITED(raw) ? WEXITSTATUS(raw) : -WTERMSIG(raw), "", contents(errors_)};
+  }
+
+ private:
+  std::filesystem::path errors_;
+  pid_t child_ = 0;
 };
 
 }  // namespace transduce::testing

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -377,6 +379,19 @@ void write_file_atomic(const std::string& path, std::string_view content) {
   AtomicFile file(path);
   file.write(content);
   file.commit();
+}
+
+void remove_leftovers(const std::string& directory) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    int process = 0, length = 0;
+    const std::string name = entry.path().filename().string();
+    if (std::sscanf(name.c_str(), ".transduce-%d-%*u.tmp%n", &process, &length) != 1) continue;
+    if (length != static_cast<int>(name.size())) continue;
+    // A new process may have the number of the one that was killed, above all in a container.
+    const bool stale = process == ::getpid() || (::kill(process, 0) != 0 && errno == ESRCH);
+    if (stale) ::unlink(entry.path().c_str());
+  }
 }
 
 void make_directories(const std::string& path) {

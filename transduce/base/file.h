@@ -102,6 +102,11 @@ class AtomicFile {
 // Writes a whole file through AtomicFile. Errors: as AtomicFile.
 void write_file_atomic(const std::string& path, std::string_view content);
 
+// Removes the temporary files that AtomicFile left in a directory because its process was killed; those of
+// other processes that live are let be. To be called before this process writes there. A directory that is
+// not there holds none.
+void remove_leftovers(const std::string& directory);
+
 // Makes a directory and those above it; one that exists is fine. Errors: InputError naming the path and why.
 void make_directories(const std::string& path);
 

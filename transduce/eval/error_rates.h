@@ -53,6 +53,9 @@ class Rate : public Metric {
   std::string name() const override;
   std::string settings() const override;  // "case:mixed|tok:word|norm:none"
   size_t width() const override { return 6; }
+  bool higher_is_better() const override {
+    return kind_ == RateKind::token_accuracy || kind_ == RateKind::exact_match;
+  }
   // Of several references, the one with the fewest edits is counted, the first of equals: a sequence is right
   // when it equals any of them.
   void measure(const Segment& segment, std::span<double> statistics) const override;

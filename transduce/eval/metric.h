@@ -38,6 +38,9 @@ class Metric {
   // Writes a line's `width()` numbers to `statistics`. Any number of threads may call it.
   virtual void measure(const Segment& segment, std::span<double> statistics) const = 0;
 
+  // Whether the better of two scores is the higher one.
+  virtual bool higher_is_better() const { return true; }
+
   // The score, in per cent, of lines whose statistics add up to `sums`, (width).
   virtual double score(std::span<const double> sums) const = 0;
 };

@@ -27,6 +27,7 @@ class Ter : public Metric {
   std::string name() const override { return "TER"; }
   std::string settings() const override;
   size_t width() const override { return 2; }
+  bool higher_is_better() const override { return false; }
   // Of several references, the one with the fewest edits is counted, by the references' mean length.
   void measure(const Segment& segment, std::span<double> statistics) const override;
   double score(std::span<const double> sums) const override { return detail(sums).score; }

@@ -21,6 +21,15 @@ std::string path_in(const std::string& directory, const char* name) {
   return (std::filesystem::path(directory) / name).string();
 }
 
+// Where the vocabularies lie.
+struct VocabularyFiles {
+  VocabularyFiles(const std::string& directory, bool joint)
+      : source(path_in(directory, joint ? "joint.vocab" : "source.vocab")),
+        target(path_in(directory, joint ? "joint.vocab" : "target.vocab")) {}
+
+  std::string source, target;
+};
+
 ordered_json describe(const Tokenizer& tokenizer) {
   return {{"tokenizer", name_of(tokenizer.kind())}, {"normalize", name_of(tokenizer.normal_form())}};
 }
@@ -172,6 +181,10 @@ void save_description(const std::string& directory, const Seq2SeqModel& model) {
 }
 
 void save_parameters(const std::string& directory, const Seq2SeqModel& model) {
+  save_parameters_to(path_in(directory, "model.safetensors"), model);
+}
+
+void save_parameters_to(const std::string& file, const Seq2SeqModel& model) {
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (const Parameter& parameter : model.transformer->parameters().parameters()) {
     tensors.emplace_back(parameter.name, parameter.variable.value());
@@ -180,7 +193,7 @@ void save_parameters(const std::string& directory, const Seq2SeqModel& model) {
     tensors.emplace_back(parameter.name, parameter.matrix->values);
     tensors.emplace_back(parameter.name + "_scale", parameter.matrix->scales);
   }
-  write_safetensors(path_in(directory, "model.safetensors"), tensors,
+  write_safetensors(file, tensors,
                     {{"format", "transduce"},
                      {"source_vocabulary", fingerprint(model.source->vocabulary())},
                      {"target_vocabulary", fingerprint(model.target->vocabulary())}});
@@ -198,7 +211,7 @@ void check_replaceable(const std::string& directory, bool overwrite) {
               directory);
 }
 
-Seq2SeqModel load_model(const std::string& directory) {
+ModelDescription load_description(const std::string& directory) {
   const std::string config_file = path_in(directory, "config.json");
   std::error_code ignored;
   check_input(std::filesystem::exists(directory, ignored),
@@ -214,34 +227,39 @@ Seq2SeqModel load_model(const std::string& directory) {
   const int version = member<int>(json, config_file, "version", "a whole number");
   check_input(version == kVersion, "'{}' has version {}, this program reads version {}", config_file, version,
               kVersion);
-  const TransformerConfig config =
+  ModelDescription model;
+  model.config =
       transformer_config_from_json(member<ordered_json>(json, config_file, "model", "an object").dump());
-
-  Seq2SeqModel model;
   model.joint_vocabulary = member<bool>(json, config_file, "joint_vocabulary", "true or false");
-  const auto vocabulary_file = [&](const char* side) {
-    return path_in(directory, model.joint_vocabulary ? "joint.vocab" : side);
-  };
+  const VocabularyFiles vocabulary(directory, model.joint_vocabulary);
   model.source = read_tokenizer(member<ordered_json>(json, config_file, "source", "an object"), config_file,
-                                vocabulary_file("source.vocab"));
+                                vocabulary.source);
   model.target = read_tokenizer(member<ordered_json>(json, config_file, "target", "an object"), config_file,
-                                vocabulary_file("target.vocab"));
-  check_input(config.tie != Tie::all || model.joint_vocabulary,
+                                vocabulary.target);
+  check_input(model.config.tie != Tie::all || model.joint_vocabulary,
               "'{}' ties all embeddings but names two vocabularies", config_file);
-  check_vocabulary(vocabulary_file("source.vocab"), *model.source, config.source_vocabulary);
-  check_vocabulary(vocabulary_file("target.vocab"), *model.target, config.target_vocabulary);
+  check_vocabulary(vocabulary.source, *model.source, model.config.source_vocabulary);
+  check_vocabulary(vocabulary.target, *model.target, model.config.target_vocabulary);
+  return model;
+}
+
+Seq2SeqModel load_model(const std::string& directory) {
+  const ModelDescription description = load_description(directory);
+  const TransformerConfig& config = description.config;
+  Seq2SeqModel model{nullptr, description.source, description.target, description.joint_vocabulary};
 
   // What the file holds bounds the memory: a config that asks for more than that is refused before it gets
   // any.
   const std::string file = path_in(directory, "model.safetensors");
   const TensorFile tensors = read_safetensors(file);
-  check_fingerprint(vocabulary_file("source.vocab"), *model.source, tensors, "source_vocabulary");
-  check_fingerprint(vocabulary_file("target.vocab"), *model.target, tensors, "target_vocabulary");
+  const VocabularyFiles vocabulary(directory, model.joint_vocabulary);
+  check_fingerprint(vocabulary.source, *model.source, tensors, "source_vocabulary");
+  check_fingerprint(vocabulary.target, *model.target, tensors, "target_vocabulary");
   int64_t held = 0;
   for (const auto& [name, tensor] : tensors.tensors) held += tensor.size();
   const int64_t needed = Transformer::count_parameters(config);
   check_input(held >= needed, "'{}' holds {} numbers, but the model in '{}' has {} parameters", file, held,
-              config_file, needed);
+              path_in(directory, "config.json"), needed);
   model.transformer = std::make_unique<Transformer>(config);
   copy_parameters(file, tensors, *model.transformer);
   model.transformer->parameters().freeze();

@@ -37,15 +37,29 @@ void save_description(const std::string& directory, const Seq2SeqModel& model);
 // vocabularies they belong to. Errors: those of AtomicFile.
 void save_parameters(const std::string& directory, const Seq2SeqModel& model);
 
+// The same to any file.
+void save_parameters_to(const std::string& file, const Seq2SeqModel& model);
+
 // Whether the directory holds a model, or files that a model would replace.
 bool holds_model(const std::string& directory);
 
 // Errors: InputError when it does and must not be overwritten.
 void check_replaceable(const std::string& directory, bool overwrite);
 
-// Reads a model for inference: its parameters are frozen (ParameterSet::freeze). Errors: InputError naming the file and the value: a missing file, an unknown field, a
-// vocabulary that is not the one the parameters were trained with, or larger than its embedding (more rows
-// than tokens are fine), a tensor that is missing, unused, of another shape or not finite.
+// A model without its parameters, as save_description wrote it.
+struct ModelDescription {
+  TransformerConfig config;
+  std::shared_ptr<const Tokenizer> source, target;
+  bool joint_vocabulary = false;
+};
+
+// Errors: InputError naming the file and the value: a missing file, an unknown field, a vocabulary larger
+// than its embedding (more rows than tokens are fine).
+ModelDescription load_description(const std::string& directory);
+
+// Reads a model for inference: its parameters are frozen (ParameterSet::freeze). Errors: those of
+// load_description; InputError for a vocabulary that is not the one the parameters were trained with, and for
+// a tensor that is missing, unused, of another shape or not finite.
 Seq2SeqModel load_model(const std::string& directory);
 
 // The same for parameters alone, e.g. those of an earlier step.

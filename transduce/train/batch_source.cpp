@@ -1,40 +1,55 @@
 #include "transduce/train/batch_source.h"
 
+#include <algorithm>
+
 #include "transduce/base/error.h"
 
 namespace transduce {
 namespace {
+
+// FNV-1a over 32-bit words.
+struct Hash {
+  uint64_t value = 0xCBF29CE484222325;
+
+  void add(uint32_t word) { value = (value ^ word) * 0x100000001B3; }
+  void add(const std::vector<int32_t>& ids) {
+    add(static_cast<uint32_t>(ids.size()));
+    for (const int32_t id : ids) add(static_cast<uint32_t>(id));
+  }
+};
 
 class CorpusBatches : public BatchSource {
  public:
   CorpusBatches(std::vector<Example> examples, const BatchOptions& options)
       : examples_(std::move(examples)), options_(options) {
     check_input(!examples_.empty(), "there is nothing to train on: the training data holds no pair");
-    batches_ = make_batches(examples_, options_, epoch_);
+    seek({});
   }
 
   std::vector<Example> next() override {
-    if (at_ == batches_.size()) {
-      batches_ = make_batches(examples_, options_, ++epoch_);
-      at_ = 0;
-    }
+    if (at_epoch_end()) seek({position_.epoch + 1, 0});
     std::vector<Example> batch;
-    for (const int64_t i : batches_[at_]) batch.push_back(examples_[static_cast<size_t>(i)]);
-    ++at_;
+    for (const int64_t i : batches_[static_cast<size_t>(position_.batch)]) {
+      batch.push_back(examples_[static_cast<size_t>(i)]);
+    }
+    ++position_.batch;
     return batch;
   }
 
-  double epochs() const override {
-    return static_cast<double>(epoch_) + static_cast<double>(at_) / static_cast<double>(batches_.size());
+  BatchPosition position() const override { return position_; }
+  void seek(const BatchPosition& position) override {
+    batches_ = make_batches(examples_, options_, position.epoch);
+    position_ = {position.epoch, std::clamp<int64_t>(position.batch, 0, batches_per_epoch())};
   }
   int64_t batches_per_epoch() const override { return static_cast<int64_t>(batches_.size()); }
+
+  std::string fingerprint() const override { return transduce::fingerprint(examples_); }
 
  private:
   std::vector<Example> examples_;
   BatchOptions options_;
-  std::vector<std::vector<int64_t>> batches_;
-  uint64_t epoch_ = 0;
-  size_t at_ = 0;
+  std::vector<std::vector<int64_t>> batches_;  // of the epoch
+  BatchPosition position_;
 };
 
 class TaskBatches : public BatchSource {
@@ -47,21 +62,51 @@ class TaskBatches : public BatchSource {
 
   std::vector<Example> next() override {
     std::vector<TextPair> pairs;
-    for (int64_t i = 0; i < options_.batch_size; ++i) pairs.push_back(task_.example(options_.seed, next_++));
+    const auto first = static_cast<uint64_t>(position_.batch++ * options_.batch_size);
+    for (int64_t i = 0; i < options_.batch_size; ++i) {
+      pairs.push_back(task_.example(options_.seed, first + static_cast<uint64_t>(i)));
+    }
     return encode_pairs(pairs, *source_, *target_);
   }
 
-  double epochs() const override { return 0.0; }
+  BatchPosition position() const override { return position_; }
+  void seek(const BatchPosition& position) override { position_ = {0, std::max<int64_t>(position.batch, 0)}; }
   int64_t batches_per_epoch() const override { return 0; }
+
+  std::string fingerprint() const override {
+    const TaskSpec& spec = task_.spec();
+    return fmt::format("{} of {} to {} of {} symbols", name_of(spec.kind), spec.min_length, spec.max_length,
+                       spec.alphabet_size);
+  }
 
  private:
   Task task_;
   std::shared_ptr<const Tokenizer> source_, target_;
   BatchOptions options_;
-  uint64_t next_ = 0;
+  BatchPosition position_;
 };
 
 }  // namespace
+
+std::string fingerprint(const std::vector<Example>& examples) {
+  Hash hash;
+  for (const Example& example : examples) {
+    hash.add(example.source);
+    hash.add(example.target);
+  }
+  return fmt::format("{} pairs, {:016x}", examples.size(), hash.value);
+}
+
+double BatchSource::epochs() const {
+  const int64_t all = batches_per_epoch();
+  if (all == 0) return 0.0;
+  const BatchPosition at = position();
+  return static_cast<double>(at.epoch) + static_cast<double>(at.batch) / static_cast<double>(all);
+}
+
+bool BatchSource::at_epoch_end() const {
+  return batches_per_epoch() > 0 && position().batch == batches_per_epoch();
+}
 
 std::unique_ptr<BatchSource> corpus_batches(std::vector<Example> examples, const BatchOptions& options) {
   return std::make_unique<CorpusBatches>(std::move(examples), options);

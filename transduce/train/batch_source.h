@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "transduce/data/batches.h"
@@ -8,17 +9,36 @@
 
 namespace transduce {
 
+// How far the data has been given. With the data, the batch options and their seed it decides all that comes.
+struct BatchPosition {
+  uint64_t epoch = 0;
+  int64_t batch = 0;  // batches given of this epoch; at an epoch's end all of them
+
+  bool operator==(const BatchPosition&) const = default;
+};
+
 // Where a training run takes its batches from.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
   // The next batch; never empty, never ends.
   virtual std::vector<Example> next() = 0;
-  // How often the whole data has been seen, counting the batches given so far; 0 for data without end.
-  virtual double epochs() const = 0;
+  virtual BatchPosition position() const = 0;
+  // Goes on from a position, as if all before it had been given. One beyond an epoch's end becomes its end.
+  virtual void seek(const BatchPosition& position) = 0;
   // Batches in the current epoch; 0 for data without end.
   virtual int64_t batches_per_epoch() const = 0;
+  // Tells data apart, in words for people.
+  virtual std::string fingerprint() const = 0;
+
+  // How often the whole data has been seen, counting the batches given so far; 0 for data without end.
+  double epochs() const;
+  // Whether the batch given last was its epoch's last.
+  bool at_epoch_end() const;
 };
+
+// "29000 pairs, 1f0c3a...": other examples, or another order of them, give another one.
+std::string fingerprint(const std::vector<Example>& examples);
 
 // Epoch after epoch of fixed examples, shuffled anew each time (see make_batches).
 // Errors: InputError when there are none, or from make_batches.

@@ -31,6 +31,12 @@ class Optimizer {
   // Updates applied so far.
   int64_t steps() const { return steps_; }
 
+  // What an update leaves behind, (P) each, laid out like the parameters. Filled with those of another run,
+  // and told how many updates that had applied, the optimizer goes on as that one would have.
+  const Tensor& first_moment() const { return first_moment_; }
+  const Tensor& second_moment() const { return second_moment_; }
+  void set_steps(int64_t steps) { steps_ = steps; }
+
  private:
   ParameterSet& parameters_;
   OptimizerOptions options_;

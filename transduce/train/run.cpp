@@ -1,17 +1,16 @@
 #include "transduce/train/run.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 #include "transduce/base/file.h"
+#include "transduce/base/parallel.h"
+#include "transduce/train/average.h"
+#include "transduce/train/json_log.h"
 
 namespace transduce {
 namespace {
@@ -22,47 +21,33 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-// DIRECTORY/log.jsonl: one JSON object a line.
-class JsonLog {
- public:
-  explicit JsonLog(const std::string& directory) : path_(directory + "/log.jsonl") {}
-
-  // The file is begun at the first line, so that a run that fails before leaves an older log alone.
-  void write(const nlohmann::ordered_json& object) {
-    if (!file_.is_open()) file_.open(path_);
-    file_ << object.dump() << '\n' << std::flush;
-    if (!file_) fail_run("cannot write '{}': {}", path_, std::strerror(errno));
-  }
-
- private:
-  std::string path_;
-  std::ofstream file_;
-};
-
 class Run {
  public:
   Run(TrainingRun& run, RunObserver& observer)
       : run_(run),
+        options_(run.options),
         observer_(observer),
         steps_(planned_steps(run.options, *run.batches)),
+        parameters_(run.model->transformer->parameters()),
         trainer_(*run.model->transformer, with_steps(run.trainer, steps_)),
-        log_(run.directory),
-        interval_(interval()) {}
+        log_(run.directory->model_directory() + "/log.jsonl") {
+    state_.data = run.batches->fingerprint();
+    state_.validation_data = fingerprint(run.validation);
+    state_.threads = threads();
+    state_.best_metric = options_.best_metric;
+    options_.keep = std::max(options_.keep, options_.average_last);
+  }
 
-  void go() {
+  RunResult go() {
     progress_.steps = steps_;
-    if (validating()) {
-      validate_and_keep();
-    } else {
-      save();  // what cannot be written is better known now than at the end
-    }
-    while (!finished() && !out_of_patience()) {
-      update();
-      const bool due = finished() || progress_.report.update % interval_ == 0;
-      if (due && validating()) validate_and_keep();
-      if (due && !validating() && still_sound()) save();
+    if (run_.resume) resume();
+    RunResult result{loop(), step(), std::max<int64_t>(saved_, 0), 0};
+    if (result.end != RunResult::End::stopped && options_.average_last > 0) {
+      result.averaged = keep_average();
+      if (result.averaged == 0 && stopping()) result.end = RunResult::End::stopped;
     }
     observer_.on_end(progress_);
+    return result;
   }
 
  private:
@@ -71,53 +56,123 @@ class Run {
     return options;
   }
 
+  RunResult::End loop() {
+    for (;;) {
+      const bool best = validation_is_due() && validate_and_log();
+      const bool stop = stopping(), end = finished() || out_of_patience();
+      if (best || (saved_ != step() && (saving_is_due() || stop || end))) save(best);
+      if (stop) return RunResult::End::stopped;
+      if (end) return finished() ? RunResult::End::finished : RunResult::End::out_of_patience;
+      update();
+    }
+  }
+
+  int64_t step() const { return trainer_.counters().updates; }
   bool validating() const { return !run_.validation.empty(); }
+  bool stopping() const { return run_.stop && run_.stop(); }
 
   // Epochs differ by a batch or so, so their number ends a run, not the number of updates that was planned.
   bool finished() const {
-    const RunOptions& o = run_.options;
-    return (o.epochs > 0 && run_.batches->epochs() >= static_cast<double>(o.epochs)) ||
-           (o.steps > 0 && progress_.report.update >= o.steps);
+    return (options_.epochs > 0 && run_.batches->epochs() >= static_cast<double>(options_.epochs)) ||
+           (options_.steps > 0 && step() >= options_.steps);
   }
 
-  int64_t interval() const {
-    if (run_.options.valid_every > 0) return run_.options.valid_every;
-    const int64_t epoch = run_.batches->batches_per_epoch() / run_.options.accumulate;
-    return std::max<int64_t>(1, epoch > 0 ? epoch : steps_ / 10);
+  bool out_of_patience() const { return options_.patience > 0 && state_.without_best >= options_.patience; }
+
+  bool at_interval() const {
+    if (step() == 0 || finished()) return true;
+    if (options_.valid_every > 0) return step() % options_.valid_every == 0;
+    if (run_.batches->batches_per_epoch() > 0) return run_.batches->at_epoch_end();
+    return step() % std::max<int64_t>(1, steps_ / 10) == 0;
   }
 
-  // An earlier model in the directory is replaced only now that there is another.
-  void save() {
-    if (!std::exchange(described_, true)) {
-      save_description(run_.directory, *run_.model);
-      if (!run_.settings.empty()) write_file_atomic(run_.directory + "/train.toml", run_.settings);
+  bool validation_is_due() const { return validating() && state_.validated != step() && at_interval(); }
+
+  bool saving_is_due() const {
+    return options_.save_every > 0 && step() > 0 ? step() % options_.save_every == 0 : at_interval();
+  }
+
+  void resume() {
+    const auto& [state, tensors] = *run_.resume;
+    for (const auto& [name, tensor] : trainer_.tensors()) {
+      const auto found = tensors.find(name);
+      // A moving average that was not kept before begins with the parameters, which come first.
+      const bool begins = found == tensors.end() && name == "average";
+      const Tensor& from = begins ? parameters_.values() : found == tensors.end() ? Tensor() : found->second;
+      check_input(!from.empty() && from.shape() == tensor.shape() && from.dtype() == tensor.dtype(),
+                  "the checkpoint in '{}' does not fit the model: '{}' must be {} {}",
+                  run_.directory->model_directory(), name, name_of(tensor.dtype()),
+                  to_string(tensor.shape()));
+      tensor.copy_from(from);
     }
-    save_parameters(run_.directory, *run_.model);
+    run_.directory->go_back_to(state.trainer.updates);
+    trainer_.set_counters(state.trainer);
+    run_.batches->seek(state.position);
+    log_.resume(state.log_bytes);
+    state_.validated = state.validated;
+    if (state.best_metric == options_.best_metric) {
+      state_.best = state.best;
+      state_.without_best = state.without_best;
+    }
+    saved_ = step();
+    described_ = true;
+    progress_.report.update = step();
+    progress_.epoch = run_.batches->epochs();
+    progress_.seconds = state.seconds;
+    run_.resume.reset();  // its memory is needed no more
+    if (!run_.settings.empty()) save_settings();
+  }
+
+  void save_settings() const {
+    write_file_atomic(run_.directory->model_directory() + "/train.toml", run_.settings);
   }
 
   // Whether the model still gives finite numbers: an update may be finite and ruin it all the same.
-  bool still_sound() const {
-    return std::isfinite(validate(*run_.model->transformer, last_batch_, run_.validation_batches).loss);
+  bool sound() const {
+    return last_batch_.empty() ||
+           std::isfinite(validate(*run_.model->transformer, last_batch_, run_.validation_batches).loss);
   }
 
-  bool out_of_patience() const { return run_.options.patience > 0 && without_best_ >= run_.options.patience; }
+  // A checkpoint, and the model on disk where this one takes its place. `best`: known to be sound.
+  void save(bool best) {
+    if (!best && !sound()) return;
+    const TrainingDirectory& directory = *run_.directory;
+    if (!std::exchange(described_, true)) {  // an earlier model is replaced only now that there is another
+      directory.clear();
+      save_description(directory.model_directory(), *run_.model);
+      if (!run_.settings.empty()) save_settings();
+    }
+    {
+      const ExchangedParameters averaged(parameters_, trainer_.average());
+      if (best || !validating()) save_parameters(directory.model_directory(), *run_.model);
+      if (options_.keep > 0 && step() > 0) save_parameters_to(directory.step_file(step()), *run_.model);
+    }
+    state_.trainer = trainer_.counters();
+    state_.position = run_.batches->position();
+    state_.log_bytes = log_.flush();
+    state_.seconds = progress_.seconds;
+    directory.save(state_, trainer_.tensors());
+    directory.keep_last(options_.keep);
+    saved_ = step();
+  }
 
+  // One update with as many batches as the epoch still has, at most `accumulate`.
   void update() {
     const Clock::time_point begin = Clock::now();
     std::vector<Seq2SeqBatch> group;
-    for (int64_t i = 0; i < run_.options.accumulate; ++i) {
+    int64_t batches = 0;
+    do {
       last_batch_ = run_.batches->next();
       for (Seq2SeqBatch& part :
            make_micro_batches(last_batch_, run_.model->transformer->config().source_end)) {
         group.push_back(std::move(part));
       }
-    }
+    } while (++batches < options_.accumulate && !run_.batches->at_epoch_end());
     progress_.report = trainer_.update(group);
-    const Clock::time_point end = Clock::now();
     progress_.tokens_per_second =
-        static_cast<double>(progress_.report.target_tokens) / seconds_between(begin, end);
-    progress_.seconds = seconds_between(start_, end);
+        static_cast<double>(progress_.report.target_tokens) / seconds_between(begin, Clock::now());
     progress_.epoch = run_.batches->epochs();
+    pass_time();
     const UpdateReport& r = progress_.report;
     log_.write({{"step", r.update},
                 {"epoch", progress_.epoch},
@@ -125,91 +180,141 @@ class Run {
                 {"learning_rate", r.learning_rate},
                 {"gradient_norm", r.gradient_norm},
                 {"target_tokens", r.target_tokens},
+                {"applied", r.applied},
                 {"tokens_per_second", progress_.tokens_per_second},
-                {"seconds", progress_.seconds},
-                {"applied", r.applied}});
+                {"seconds", progress_.seconds}});
     observer_.on_update(progress_);
   }
 
+  void pass_time() {
+    const Clock::time_point now = Clock::now();
+    progress_.seconds += seconds_between(std::exchange(last_time_, now), now);
+  }
+
   std::vector<Score> scores() const {
-    const Validation v = validate(*run_.model->transformer, run_.validation, run_.validation_batches);
-    std::vector<Score> scores{{"loss", v.loss, false},
-                              {"perplexity", v.perplexity, false},
-                              {"next-token-accuracy", v.token_accuracy, true}};
-    if (run_.more_scores) {
+    const Validation v =
+        validate(*run_.model->transformer, run_.validation, run_.validation_batches, run_.stop);
+    std::vector<Score> scores{{"loss", v.loss, false, false},
+                              {"perplexity", v.perplexity, false, false},
+                              {"next-token-accuracy", v.token_accuracy, true, true}};
+    if (run_.more_scores && !stopping()) {
       for (Score& score : run_.more_scores()) scores.push_back(std::move(score));
     }
     return scores;
   }
 
-  // The score that decides. A wrong name is found before the first update, where it costs nothing.
-  const Score& deciding(const std::vector<Score>& scores) const {
+  // Whether they are better than the best so far, which they then are. A wrong name is found before the
+  // first update, where it costs nothing.
+  bool is_best(const std::vector<Score>& scores) {
     std::string known;
-    for (const Score& score : scores) {
-      if (score.name == run_.options.best_metric) return score;
-      known += (known.empty() ? "" : ", ") + score.name;
+    for (const auto& [name, value, higher_is_better, is_fraction] : scores) {
+      known += (known.empty() ? "" : ", ") + name;
+      if (name != options_.best_metric) continue;
+      const bool better = !state_.best || (higher_is_better ? value > *state_.best : value < *state_.best);
+      const bool best = better && std::isfinite(value) && std::isfinite(scores.front().value) && sound();
+      if (best) state_.best = value;
+      return best;
     }
-    fail_input("unknown metric '{}': choose one of {}", run_.options.best_metric, known);
+    fail_input("unknown metric '{}': choose one of {}", options_.best_metric, known);
   }
 
-  void validate_and_keep() {
-    const std::vector<Score> found = scores();
-    const auto& [metric, value, higher_is_better] = deciding(found);
-    const bool best =
-        std::isfinite(value) && (!best_ || (higher_is_better ? value > *best_ : value < *best_));
-    if (best) best_ = value;
-    without_best_ = best ? 0 : without_best_ + 1;
-    if (best) save();
-    progress_.seconds = seconds_between(start_, Clock::now());
-    nlohmann::ordered_json line{{"step", progress_.report.update}, {"validation", true}};
-    for (const Score& score : found) line[score.name] = score.value;
-    line["best"] = best;
+  // Returns whether the model is the best so far.
+  bool validate_and_log() {
+    RunObserver::ValidationReport report;
+    {
+      const ExchangedParameters averaged(parameters_, trainer_.average());
+      report.scores = scores();
+    }
+    if (stopping()) return false;  // the scores may be half of them; they are found again after resuming
+    report.best = is_best(report.scores);
+    state_.validated = step();
+    state_.without_best = report.best ? 0 : state_.without_best + 1;
+    log_validation(report);
+    return report.best;
+  }
+
+  void log_validation(const RunObserver::ValidationReport& report) {
+    pass_time();
+    nlohmann::ordered_json line{{"step", step()}, {"validation", true}};
+    if (report.averaged > 0) line["averaged"] = report.averaged;
+    for (const Score& score : report.scores) line[score.name] = score.value;
+    line["best"] = report.best;
     line["seconds"] = progress_.seconds;
     log_.write(line);
-    observer_.on_validation(progress_, found, best);
+    observer_.on_validation(progress_, report);
+  }
+
+  // The mean of the last checkpoints becomes the model if it is the best, or if nobody can tell. The run's
+  // state does not know of it, so that it could still be resumed. Returns how many were averaged, 0 when
+  // others are better.
+  int64_t keep_average() {
+    std::vector<StepFile> files = step_files(run_.directory->model_directory());
+    const auto wanted = static_cast<size_t>(options_.average_last);
+    if (files.size() > wanted) files.erase(files.begin(), files.end() - options_.average_last);
+    if (files.empty()) return 0;
+    std::vector<std::string> paths;
+    for (const StepFile& file : files) paths.push_back(file.path);
+    average_parameters(paths, *run_.model->transformer);
+    RunObserver::ValidationReport report;
+    report.averaged = static_cast<int64_t>(files.size());
+    if (validating()) {
+      report.scores = scores();
+      if (stopping()) return 0;
+      report.best = is_best(report.scores);
+      log_validation(report);
+      if (!report.best) return 0;
+      run_.directory->set_best_aside();
+    }
+    save_parameters(run_.directory->model_directory(), *run_.model);
+    return report.averaged;
   }
 
   TrainingRun& run_;
+  RunOptions options_;
   RunObserver& observer_;
   int64_t steps_;
+  ParameterSet& parameters_;
   Trainer trainer_;
   JsonLog log_;
-  int64_t interval_;  // updates between validations
+  RunState state_;
   RunObserver::Progress progress_;
-  Clock::time_point start_ = Clock::now();
-  std::optional<double> best_;
-  bool described_ = false;
+  Clock::time_point last_time_ = Clock::now();
   std::vector<Example> last_batch_;
-  int64_t without_best_ = 0;
+  bool described_ = false;
+  int64_t saved_ = -1;  // the update of the last checkpoint
 };
-
-void check(const RunOptions& o) {
-  constexpr int64_t kMost = 1000000000;
-  check_input(o.steps >= 0 && o.steps <= kMost, "steps {} is out of range: give 1 to {}", o.steps, kMost);
-  check_input(o.epochs >= 0 && o.epochs <= 1000000, "epochs {} is out of range: give 1 to 1000000", o.epochs);
-  check_input(o.accumulate >= 1 && o.accumulate <= 4096, "accumulate {} is out of range: give 1 to 4096",
-              o.accumulate);
-  check_input(o.valid_every >= 0, "valid-every {} is out of range: give a number of updates", o.valid_every);
-  check_input(o.patience >= 0, "patience {} is out of range: give a number of validations", o.patience);
-}
 
 }  // namespace
 
+void RunOptions::validate() const {
+  constexpr int64_t kMost = 1000000000;
+  check_input(steps >= 0 && steps <= kMost, "steps {} is out of range: give 1 to {}", steps, kMost);
+  check_input(epochs >= 0 && epochs <= 1000000, "epochs {} is out of range: give 1 to 1000000", epochs);
+  check_input(accumulate >= 1 && accumulate <= 4096, "accumulate {} is out of range: give 1 to 4096",
+              accumulate);
+  check_input(valid_every >= 0, "valid-every {} is out of range: give a number of updates", valid_every);
+  check_input(patience >= 0, "patience {} is out of range: give a number of validations", patience);
+  check_input(save_every >= 0, "save-every {} is out of range: give a number of updates", save_every);
+  check_input(keep >= 0 && keep <= 10000, "keep {} is out of range: give 0 to 10000", keep);
+  check_input(average_last >= 0 && average_last <= 10000, "average-last {} is out of range: give 0 to 10000",
+              average_last);
+}
+
 int64_t planned_steps(const RunOptions& options, const BatchSource& batches) {
-  check(options);
+  options.validate();
   int64_t steps = options.steps;
   if (options.epochs > 0) {
     check_input(
         batches.batches_per_epoch() > 0,
         "a made-up task without a number of examples has no epochs: give steps, or the number of examples");
     const int64_t wanted =
-        (options.epochs * batches.batches_per_epoch() + options.accumulate - 1) / options.accumulate;
+        options.epochs * ((batches.batches_per_epoch() + options.accumulate - 1) / options.accumulate);
     steps = steps > 0 ? std::min(steps, wanted) : wanted;
   }
   check_input(steps > 0, "the run has no end: give steps or epochs");
   return steps;
 }
 
-void train(TrainingRun& run, RunObserver& observer) { Run(run, observer).go(); }
+RunResult train(TrainingRun& run, RunObserver& observer) { return Run(run, observer).go(); }
 
 }  // namespace transduce
