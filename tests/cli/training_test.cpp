@@ -5,10 +5,12 @@
 #include <sys/ioctl.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <random>
 
 #include "tests/cli/program.h"
+#include "tests/golden/python.h"
 #include "transduce/io/safetensors.h"
 #include "transduce/train/training_directory.h"
 
@@ -184,6 +186,28 @@ TEST(Average, OfATrainingsLastCheckpointsAndOfModels) {
     EXPECT_NE(result.errors.find(says), std::string::npos) << arguments << "\n" << result.errors;
     EXPECT_FALSE(std::filesystem::exists(place / "x")) << arguments;
   }
+}
+
+// Against PyTorch, where there is one: torch.optim.swa_utils on the same files.
+TEST(Average, AndMovingAverageAreThoseOfPyTorch) {
+  const std::string python = golden::find_python();
+  if (python.empty()) GTEST_SKIP() << "no Python with torch and safetensors: TRANSDUCE_PYTHON may name one";
+  const Workplace place;
+  write_sentences(place);
+  const std::string flags = "--train train.tsv " + kTiny + "--steps 12 --save-every 1 --keep 12 ";
+  ASSERT_EQ(place.run("train --model plain " + flags).status, 0);
+  ASSERT_EQ(place.run("train --model moving --ema 0.1 " + flags).status, 0);
+  ASSERT_EQ(place.run("average --model plain --last 3 --output mean").status, 0);
+  const std::string command = golden::quoted(python) + " '" TRANSDUCE_TESTS "/cli/torch_means.py' '" +
+                              (place / "mean/model.safetensors").string() + "' 0.1 '" +
+                              (place / "plain/training").string() + "' '" +
+                              (place / "moving/training").string() + "' >'" + (place / "out").string() + "'";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  std::istringstream differences(contents(place / "out"));
+  double mean = NAN, moving = NAN;
+  differences >> mean >> moving;
+  EXPECT_LE(mean, 1e-7);    // one rounding of float32
+  EXPECT_LE(moving, 1e-6);  // and two for each of the last few steps
 }
 
 // What the program writes to a terminal of so many columns.
