@@ -20,6 +20,8 @@ namespace {
 constexpr int64_t kGrain = 16384;
 // The same for products, in multiplications.
 constexpr int64_t kProductGrain = int64_t{1} << 18;
+// Up to so many rows of x linear_few_rows is faster than the library.
+constexpr int64_t kFewRows = 12;
 // Threads' shares of a product begin at multiples of this many rows or columns: whole tiles of oneDNN's
 // kernels.
 constexpr int64_t kTile = 48;
@@ -118,6 +120,11 @@ void matmul(Transpose transpose_a, Transpose transpose_b, int64_t M, int64_t N, 
 
 void linear(int64_t N, int64_t I, int64_t O, Matrix<const float> x, Matrix<const float> weight,
             const float* bias, Matrix<float> y) {
+  if (N <= kFewRows) {
+    return in_parts(N * I * O, [&](int64_t part, int64_t parts) {
+      linear_few_rows({N, I, x, weight, bias, y}, O * part / parts, O * (part + 1) / parts);
+    });
+  }
   const Product product{Transpose::no, Transpose::yes, N, O, I, x, weight, bias != nullptr ? 1.0f : 0.0f, y};
   in_parts(N * I * O, [&](int64_t part, int64_t parts) {
     product.make(part, parts, [&](int64_t row, int64_t rows, int64_t column, int64_t columns) {
