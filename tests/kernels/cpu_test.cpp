@@ -79,32 +79,31 @@ TEST(CpuKernelsThreads, ForwardDoesNotDependOnTheirNumber) {
   }
 }
 
-// x and values (N, I), (O, I) of whole numbers from -127 to 127; in each row of x one is the largest.
 struct Int8Case {
-  Tensor x;
-  Int8Matrix weight;
+  Tensor x;           // (N, I)
+  Int8Matrix weight;  // (O, I)
 };
 
-// `extreme`: nothing but 127 and -127, where sums are largest, in rows of x of one sign or of both; the last
-// row is zero.
+// Whole numbers, and in the last row of x zeros. `extreme`: nothing but the largest there are, of one sign
+// and of both.
 Int8Case int8_case(int64_t N, int64_t I, int64_t O, bool extreme) {
   Int8Case c{Tensor({N, I}, DType::float32), {Tensor({O, I}, DType::int8), Tensor({O}, DType::float32), {}}};
   Random random({static_cast<uint64_t>(N * 1000 + I), 5});
-  const auto element = [&] {
-    const int drawn = static_cast<int>(random.below(255)) - 127;
-    return extreme ? (drawn < 0 ? -127 : 127) : drawn;
-  };
   for (int64_t i = 0; i < N; ++i) {
-    for (int64_t k = 0; k < I; ++k) {
-      const int drawn = extreme && i % 3 == 0 ? 127 : element();
-      c.x.row<float>(i)[k] = i == N - 1 ? 0.0f : static_cast<float>(k == 0 ? 127 : drawn);
+    float* const row = c.x.row<float>(i);
+    if (extreme || i == N - 1) {
+      std::fill_n(row, I, i == N - 1 ? 0.0f : i % 2 == 0 ? 255.0f : -255.0f);
+    } else {
+      kernel_tests::made_of_steps(random, I, row);
     }
   }
   for (int64_t o = 0; o < O; ++o) {
     c.weight.scales.data<float>()[o] = 0.25f;
     for (int64_t k = 0; k < I; ++k) {
-      const int drawn = extreme && o % 3 == 0 ? -127 : element();
-      c.weight.values.row<int8_t>(o)[k] = static_cast<int8_t>(drawn);
+      const int drawn = static_cast<int>(random.below(255)) - 127;
+      c.weight.values.row<int8_t>(o)[k] = static_cast<int8_t>(!extreme                  ? drawn
+                                                              : o % 3 == 0 || drawn < 0 ? -127
+                                                                                        : 127);
     }
   }
   return c;

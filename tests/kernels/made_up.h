@@ -37,6 +37,17 @@ inline Tensor visibility(int64_t count, double probability, uint64_t seed) {
   return Tensor::of({count}, values);
 }
 
+// A row for linear_int8: whole numbers between two that are 255 apart and have zero between them, so that a
+// step is 1 and nothing has to be rounded.
+inline void made_of_steps(Random& random, int64_t count, float* row) {
+  const auto size = static_cast<uint64_t>(count);
+  const int low = count > 1 ? -static_cast<int>(random.below(256)) : 0;
+  for (int64_t k = 0; k < count; ++k) row[k] = static_cast<float>(low + static_cast<int>(random.below(256)));
+  const uint64_t at = random.below(size);
+  row[at] = static_cast<float>(low);
+  row[(at + 1) % size] = static_cast<float>(low + 255);
+}
+
 inline Dropout dropout_of(float p, uint64_t seed) { return {p, {seed, 4}}; }
 
 }  // namespace transduce::kernel_tests

@@ -102,7 +102,7 @@ class Backend {
   // not made anew for each, y = linear_packed(x, pack(weight), bias) is linear(x, weight, bias). A backend
   // without such a form returns an empty tensor.
   //   x (N, I) strided; bias (O) or empty; y (N, O) strided
-  static constexpr int64_t few_rows = 8;
+  static constexpr int64_t few_rows = 12;
   virtual Tensor pack(const Tensor& weight) = 0;
   virtual void linear_packed(const Tensor& x, const Tensor& packed, const Tensor& bias, Tensor y) = 0;
 
@@ -116,9 +116,10 @@ class Backend {
 
   // Fills weight.packed from its values; to be called once they are there. A backend may leave it empty.
   virtual void pack(Int8Matrix& weight) = 0;
-  // y = x weight^T + bias with every row of x rounded to 8 bits: with s = the largest |x[i][k]| of row i /
-  // 127, y[i][o] = s * scales[o] * sum over k of round(x[i][k] / s) * values[o][k] + bias[o]. The sum is
-  // exact, so a row's result does not depend on the others, to the bit. I <= 65536.
+  // y = x weight^T + bias with every row of x rounded to 256 steps of equal size s from its least element to
+  // its largest, zero among them: s = (max(x[i], 0) - min(x[i], 0)) / 255, y[i][o] = s * scales[o] * sum over
+  // k of round(x[i][k] / s) * values[o][k] + bias[o]. The sum is exact, so a row's result does not depend on
+  // the others, nor on the processor but for the last rounding. I <= 65536.
   //   x (N, I) strided; bias (O) or empty; y (N, O) strided
   virtual void linear_int8(const Tensor& x, const Int8Matrix& weight, const Tensor& bias, Tensor y) = 0;
 

@@ -212,20 +212,21 @@ void dropout_backward(Matrix<const T> dy, const Dropout& spec, Matrix<T> dx) {
   }
 }
 
-// y = s * scale * (round(x / s) values^T) + bias, s being the largest element of x's row / 127: 8 bits an
-// element on both sides (Jacob et al. 2018, without zero points), one scale a row of x and a row of the
-// weight.
+// y = s * scale * (round(x / s) values^T) + bias, 8 bits an element on both sides: s is the range of x's row,
+// zero included, / 255 (Jacob et al. 2018, whose zero point is a whole number of steps), one scale a row of
+// the weight.
 //   x (N, I), values (O, I), scales (O), bias (O) or absent, y (N, O)
 inline void linear_int8(Matrix<const float> x, Matrix<const int8_t> values, Vector<const float> scales,
                         Vector<const float> bias, Matrix<float> y) {
   for (int64_t i = 0; i < x.rows; ++i) {
-    float largest = 0.0f;
-    for (int64_t k = 0; k < x.columns; ++k) largest = std::max(largest, std::abs(x[i][k]));
-    const float scale = largest / 127.0f, inverse = largest > 0.0f ? 127.0f / largest : 0.0f;
+    float low = 0.0f, high = 0.0f;
+    for (int64_t k = 0; k < x.columns; ++k) low = std::min(low, x[i][k]), high = std::max(high, x[i][k]);
+    const float range = high - low, scale = range / 255.0f, inverse = range > 0.0f ? 255.0f / range : 0.0f;
+    const float highest = std::nearbyint(low * inverse) + 255.0f;  // the last of 256 steps
     for (int64_t o = 0; o < values.rows; ++o) {
       int64_t sum = 0;
       for (int64_t k = 0; k < x.columns; ++k) {
-        sum += static_cast<int64_t>(std::nearbyint(x[i][k] * inverse)) * values[o][k];
+        sum += static_cast<int64_t>(std::min(std::nearbyint(x[i][k] * inverse), highest)) * values[o][k];
       }
       y[i][o] = static_cast<float>(sum) * (scale * scales[o]) + (bias.empty() ? 0.0f : bias[o]);
     }

@@ -3,6 +3,7 @@
 // The float32 kernels for processors. Each group of kernels is one source file of this folder:
 //   matmul.cpp         linear, linear_activation, and products cut over the threads
 //   gemm.cpp           the matrix product on one thread
+//   few_rows.cpp       linear, of few rows
 //   int8.cpp           linear_int8
 //   elementwise.cpp    activation, residual, dropout, accumulate
 //   embedding.cpp      embedding

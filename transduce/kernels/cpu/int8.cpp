@@ -32,16 +32,17 @@ struct Int8Format {
 
   int64_t groups(int64_t I) const { return (I + group - 1) / group; }
   int64_t panels(int64_t O) const { return (O + columns - 1) / columns; }
-  // A panel is (groups, columns, group), and then a correction for every column.
+  // A panel is (groups, columns, group), and then the sum of every column.
   int64_t panel_bytes(int64_t I) const { return columns * (groups(I) * group + int64_t{sizeof(int32_t)}); }
   int64_t row_bytes(int64_t I) const { return (I + lanes - 1) / lanes * lanes * element; }
 };
 
-// Rows of x rounded to 8 bits, filled up with zeros.
+// Rows of x rounded to 256 steps, zero among them, and filled up with zeros.
 struct RoundedRows {
   uint8_t* data;
   int64_t row_bytes;
-  float* scales;  // what an element is worth
+  float* scales;    // what a step is worth
+  int32_t* lowest;  // step of each row, at most 0
 
   uint8_t* row(int64_t i) const { return data + i * row_bytes; }
 };
@@ -70,10 +71,11 @@ constexpr int64_t kColumns = kVectors * kLanes;
 
 #if HWY_TARGET <= HWY_AVX3_DL
 
-// VNNI multiplies unsigned bytes by signed ones: x is stored with kOffset added, and a column's correction is
-// what that adds to its sum.
+// VNNI multiplies unsigned bytes by signed ones: x is stored less its row's lowest step, and the sums are
+// corrected for that.
 using Element = uint8_t;
-constexpr int kOffset = 128, kMostRows = 12;
+constexpr bool kFromLowest = true;
+constexpr int kMostRows = 12;
 constexpr int64_t kGroup = 4;
 using Group = Int;
 using Sum = Int;
@@ -102,9 +104,10 @@ HWY_INLINE Int whole(Sum sum) { return sum; }
 #else
 
 // Elsewhere groups are pairs of 16-bit numbers: nearly every processor multiplies those and adds neighbours
-// up, and few do that exactly with signed bytes.
+// up, and few do that exactly with bytes.
 using Element = int16_t;
-constexpr int kOffset = 0, kMostRows = HWY_TARGET <= HWY_AVX3 ? 12 : 6;
+constexpr bool kFromLowest = false;
+constexpr int kMostRows = HWY_TARGET <= HWY_AVX3 ? 12 : 6;
 #if HWY_TARGET == HWY_SCALAR
 constexpr int64_t kGroup = 1;
 using ShortTag = hn::Rebind<int16_t, IntTag>;
@@ -159,29 +162,36 @@ Int8Format Format() {
 // Panel p of values (O, I).
 void PackPanel(const Tensor& values, int64_t p, int8_t* panel) {
   const int64_t O = values.dim(0), I = values.dim(1);
-  int32_t corrections[kColumns] = {};
+  int32_t column_sums[kColumns] = {};
   for (int64_t c = 0; c < HWY_MIN(kColumns, O - p * kColumns); ++c) {
     const int8_t* row = values.row<int8_t>(p * kColumns + c);
     for (int64_t i = 0; i < I; ++i) {
       panel[(i / kGroup * kColumns + c) * kGroup + i % kGroup] = row[i];
-      corrections[c] += kOffset * row[i];
+      column_sums[c] += row[i];
     }
   }
-  std::memcpy(panel + Format().groups(I) * kColumns * kGroup, corrections, sizeof(corrections));
+  std::memcpy(panel + Format().groups(I) * kColumns * kGroup, column_sums, sizeof(column_sums));
 }
 
 // One row of x (I) to 8 bits.
 void RoundRow(const float* x, int64_t I, RoundedRows rows, int64_t i) {
-  Float most = hn::Zero(kFloat);
-  each_vector(I, [&](auto lanes, int64_t k) HWY_ATTR { most = hn::Max(most, hn::Abs(lanes.load(x + k))); });
-  const float largest = hn::GetLane(hn::MaxOfLanes(kFloat, most));
-  rows.scales[i] = largest / 127.0f;
-  const Float inverse = set(largest > 0.0f ? 127.0f / largest : 0.0f);
+  Float low = hn::Zero(kFloat), high = low;
+  each_vector(I, [&](auto lanes, int64_t k) HWY_ATTR {
+    low = hn::Min(low, lanes.load(x + k));
+    high = hn::Max(high, lanes.load(x + k));
+  });
+  low = hn::MinOfLanes(kFloat, low);
+  const float range = hn::GetLane(hn::Sub(hn::MaxOfLanes(kFloat, high), low));
+  rows.scales[i] = range / 255.0f;
+  const Float inverse = set(range > 0.0f ? 255.0f / range : 0.0f);
+  const Int lowest = hn::NearestInt(hn::Mul(low, inverse)), highest = hn::Add(lowest, hn::Set(kInt, 255));
+  rows.lowest[i] = hn::GetLane(lowest);
+  const Int start = kFromLowest ? lowest : hn::Zero(kInt);
   const hn::Rebind<Element, IntTag> narrow;
   Element* const to = reinterpret_cast<Element*>(rows.row(i));
   each_vector(I, [&](auto lanes, int64_t k) HWY_ATTR {
-    const Int rounded = hn::NearestInt(hn::Mul(lanes.load(x + k), inverse));
-    hn::StoreU(hn::DemoteTo(narrow, hn::Add(rounded, hn::Set(kInt, kOffset))), narrow, to + k);
+    const Int step = hn::Min(hn::NearestInt(hn::Mul(lanes.load(x + k), inverse)), highest);
+    hn::StoreU(hn::DemoteTo(narrow, hn::Sub(step, start)), narrow, to + k);
   });
 }
 
@@ -216,16 +226,19 @@ void sum_products(const int8_t* panel, const uint8_t* x, int64_t row_bytes, int6
 void Int8Tile(const Int8Product& product, int64_t i, int64_t rows, int64_t p) {
   const int64_t groups = Format().groups(product.I);
   const int8_t* const panel = product.panels + p * Format().panel_bytes(product.I);
-  HWY_ALIGN int32_t sums[kMostRows * kColumns], corrections[kColumns];
+  HWY_ALIGN int32_t sums[kMostRows * kColumns], column_sums[kColumns];
   sum_products<kMostRows>(panel, product.x.row(i), product.x.row_bytes, groups, sums, rows);
-  std::memcpy(corrections, panel + groups * kColumns * kGroup, sizeof(corrections));
+  std::memcpy(column_sums, panel + groups * kColumns * kGroup, sizeof(column_sums));
   each_vector(HWY_MIN(kColumns, product.O - p * kColumns), [&](auto lanes, int64_t c) HWY_ATTR {
     const int64_t at = p * kColumns + c;
     const Float scale = lanes.load(product.scales + at);
     const Float bias = product.bias != nullptr ? lanes.load(product.bias + at) : hn::Zero(kFloat);
-    const Int correction = hn::Load(kInt, corrections + c);
     for (int64_t r = 0; r < rows; ++r) {
-      const Int sum = hn::Sub(hn::Load(kInt, sums + r * kColumns + c), correction);
+      Int sum = hn::Load(kInt, sums + r * kColumns + c);
+      if constexpr (kFromLowest) {
+        const Int lowest = hn::Set(kInt, product.x.lowest[i + r]);
+        sum = hn::Add(sum, hn::Mul(lowest, hn::Load(kInt, column_sums + c)));
+      }
       const Float factor = hn::Mul(set(product.x.scales[i + r]), scale);
       lanes.store(hn::MulAdd(hn::ConvertTo(kFloat, sum), factor, bias), product.y.row(i + r) + at);
     }
@@ -288,8 +301,9 @@ void CpuBackend::linear_int8(const Tensor& x, const Int8Matrix& weight, const Te
   const Int8Format format = HWY_DYNAMIC_DISPATCH(Format)();
   const int64_t row_bytes = format.row_bytes(I);
   static thread_local Scratch scratch;
-  float* const scales = scratch.floats(N + N * row_bytes / 4 + 1);
-  const RoundedRows rows{reinterpret_cast<uint8_t*>(scales + N), row_bytes, scales};
+  float* const scales = scratch.floats(2 * N + N * row_bytes / 4 + 1);
+  int32_t* const lowest = reinterpret_cast<int32_t*>(scales + N);
+  const RoundedRows rows{reinterpret_cast<uint8_t*>(lowest + N), row_bytes, scales, lowest};
   parallel_for(N, 16384 / std::max<int64_t>(I, 1) + 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) HWY_DYNAMIC_DISPATCH(RoundRow)(x.row<float>(i), I, rows, i);
   });

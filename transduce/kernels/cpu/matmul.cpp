@@ -79,6 +79,11 @@ void matmul(const Product& product) {
 
 void linear(int64_t N, int64_t I, int64_t O, Matrix<const float> x, Matrix<const float> weight,
             const float* bias, Matrix<float> y) {
+  if (N <= Backend::few_rows) {
+    return in_parts(N * I * O, [&](int64_t part, int64_t parts) {
+      linear_few_rows({N, I, x, weight, bias, y}, O * part / parts, O * (part + 1) / parts);
+    });
+  }
   matmul({Transpose::no, Transpose::yes, N, O, I, x, weight, {bias, 0}, y});
 }
 

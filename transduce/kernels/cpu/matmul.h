@@ -55,6 +55,16 @@ void matmul(const Product& product);
 void linear(int64_t N, int64_t I, int64_t O, Matrix<const float> x, Matrix<const float> weight,
             const float* bias, Matrix<float> y);
 
+// The same for few rows: columns begin .. end - 1 of y, on the calling thread. A row's result does not depend
+// on N.
+struct FewRows {
+  int64_t N, I;
+  Matrix<const float> x, weight;
+  const float* bias;
+  Matrix<float> y;
+};
+void linear_few_rows(const FewRows& f, int64_t begin, int64_t end);
+
 // sums (C) += the columns of x (N, C).
 void add_column_sums(int64_t N, int64_t C, Matrix<const float> x, float* sums);
 
