@@ -29,6 +29,8 @@ constexpr Command kCommands[] = {
     {"translate", "translate lines of text with a trained model", translate_command},
     {"score", "say how likely a model finds given outputs", score_command},
     {"evaluate", "compare generated sequences with the right ones", evaluate_command},
+    {"inspect", "show what a model is made of: shapes, parameters, memory, arithmetic", inspect_command},
+    {"attention", "show who looks at whom: all heads as a page, a picture or numbers", attention_command},
     {"convert", "take over a model of another program, or write one for it", convert_command},
     {"bench", "measure how fast a model translates", bench_command},
 };

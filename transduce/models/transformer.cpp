@@ -59,9 +59,11 @@ Transformer::Transformer(const TransformerConfig& config, DType dtype) : Transfo
   parameters_.allocate(dtype);
 }
 
-int64_t Transformer::count_parameters(const TransformerConfig& config) {
-  return Transformer(config, Unallocated{}).parameters().count();
+ParameterSet Transformer::declared(const TransformerConfig& config) {
+  return Transformer(config, Unallocated{}).parameters();
 }
+
+int64_t Transformer::count_parameters(const TransformerConfig& config) { return declared(config).count(); }
 
 Transformer::Transformer(const TransformerConfig& config, Unallocated) : config_(config) {
   config_.validate();

@@ -101,7 +101,9 @@ class Transformer {
   // dtype: float32; float64 for the oracle. Errors: InputError from TransformerConfig::validate.
   explicit Transformer(const TransformerConfig& config, DType dtype = DType::float32);
 
-  // How many parameters such a model has, without taking memory for them.
+  // The names and shapes of the parameters of such a model, without taking memory for them.
+  static ParameterSet declared(const TransformerConfig& config);
+  // How many such a model has.
   static int64_t count_parameters(const TransformerConfig& config);
 
   // Source tokens (M) -> (M, C).

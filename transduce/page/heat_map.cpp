@@ -37,7 +37,8 @@ Frame frame_of(const HeatMap& map, size_t columns) {
   f.font_size = std::clamp(0.86 * map.cell, 9.0, 13.0);
   f.left = map.row_labels.empty() ? 0.0 : widest(map.row_labels, f.font_size) + kGap;
   if (!map.row_title.empty()) f.left += 1.5 * f.font_size;
-  f.top = map.column_labels.empty() ? 0.0 : widest(map.column_labels, f.font_size) + kGap;
+  f.top =
+      map.column_labels.empty() ? 0.0 : std::max(f.font_size, widest(map.column_labels, f.font_size)) + kGap;
   if (!map.column_title.empty()) f.top += 1.5 * f.font_size;
   if (!map.title.empty()) f.top += 20.0;
   f.width = static_cast<double>(columns) * map.cell;
@@ -83,9 +84,15 @@ void draw_labels(const HeatMap& map, const Frame& f, std::string& out) {
                        f.font_size, escape(map.row_labels[i]));
   }
   for (size_t i = 0; i < map.column_labels.size(); i += step) {
-    out += fmt::format("<text transform=\"translate({:g} {:g}) rotate(-90)\" font-size=\"{:g}\">{}</text>\n",
-                       f.left + (static_cast<double>(i) + 0.5) * map.cell + 0.35 * f.font_size, f.top - kGap,
-                       f.font_size, escape(map.column_labels[i]));
+    const double middle = f.left + (static_cast<double>(i) + 0.5) * map.cell;
+    const std::string& label = map.column_labels[i];
+    // What fits above its column stands upright: Chinese, Japanese and Korean are hard to read lying down.
+    const std::string place =
+        text_width(label, f.font_size) <= map.cell
+            ? fmt::format("x=\"{:g}\" y=\"{:g}\" text-anchor=\"middle\"", middle, f.top - kGap)
+            : fmt::format("transform=\"translate({:g} {:g}) rotate(-90)\"", middle + 0.35 * f.font_size,
+                          f.top - kGap);
+    out += fmt::format("<text {} font-size=\"{:g}\">{}</text>\n", place, f.font_size, escape(label));
   }
 }
 

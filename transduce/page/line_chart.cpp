@@ -17,7 +17,7 @@ constexpr size_t kColours = 8;
 // "10⁻³"
 std::string power_of_ten(int exponent) {
   static const char* const kDigits[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
-  if (exponent >= -2 && exponent <= 4) return fmt::format("{:g}", std::pow(10.0, exponent));
+  if (exponent >= -2 && exponent <= 3) return fmt::format("{:g}", std::pow(10.0, exponent));
   std::string text = exponent < 0 ? "10⁻" : "10";
   for (const char digit : std::to_string(std::abs(exponent))) text += kDigits[digit - '0'];
   return text;

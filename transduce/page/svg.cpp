@@ -17,7 +17,7 @@ svg text { font-family: system-ui, -apple-system, "Segoe UI", "Noto Sans", "Noto
 svg .quiet { fill: #5a646e; }
 svg .frame { fill: none; stroke: #c3cad1; }
 svg .rule { stroke: #e3e7eb; }
-svg .cell { fill: #0b5cad; }
+svg .cell { fill: #0b5cad; shape-rendering: crispEdges; }
 svg .negative { fill: #c4540a; }
 svg .line { fill: none; stroke-width: 2; stroke-linejoin: round; stroke-linecap: round; }
 svg .dashed { stroke-dasharray: 5 5; }
