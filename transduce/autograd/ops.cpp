@@ -86,13 +86,6 @@ int64_t activated_width(const char* op, Activation kind, int64_t width) {
   return width / 2;
 }
 
-// Rows of logits at a time: about 16 MB of them, and enough that the products with the output layer, whose
-// gradient is read and written once a chunk, are worth their memory traffic.
-int64_t chunk_rows(int64_t rows, int64_t vocabulary) {
-  const int64_t wanted = std::max<int64_t>(320, (int64_t{1} << 22) / std::max<int64_t>(vocabulary, 1));
-  return std::max<int64_t>(1, std::min(rows, wanted));
-}
-
 template <class T>
 T sum_of(const Tensor& x) {
   using Wide = std::conditional_t<std::is_same_v<T, float>, double, T>;
@@ -134,6 +127,11 @@ double scalar(const Tensor& x) {
 }
 
 }  // namespace
+
+int64_t chunk_rows(int64_t rows, int64_t vocabulary) {
+  const int64_t wanted = std::max<int64_t>(320, (int64_t{1} << 22) / std::max<int64_t>(vocabulary, 1));
+  return std::max<int64_t>(1, std::min(rows, wanted));
+}
 
 Var embedding(const EmbeddingInputs& in, double scale, float p) {
   check_whole("embedding", "table", in.table);

@@ -53,6 +53,11 @@ Var residual_norm(const Var& x, const Var& branch, float dropout, const NormPara
 Var attention(const Var& q, const Var& k, const Var& v, AttentionSpec spec, float dropout = 0.0f,
               Tensor* weights = nullptr);
 
+// Of `rows` rows of logits, how many the loss works on at a time: about 16 MB of them, and enough that the
+// products with the output layer, whose gradient is read and written once a chunk, are worth their memory
+// traffic.
+int64_t chunk_rows(int64_t rows, int64_t vocabulary);
+
 // The output layer and its loss (label smoothing s as torch.nn.functional.cross_entropy) over the N rows.
 struct CrossEntropy {
   Var sum;            // (1): the sum over rows of the smoothed loss

@@ -109,7 +109,7 @@ class Builder {
         rows, {layer(kind) + "self_attention."});
     const double pairs = static_cast<double>(rows) * static_cast<double>(source ? length : length + 1);
     p.operations = product(rows, C, 4 * C) + attention_operations(source ? pairs : pairs / 2.0);
-    p.training_bytes = kFloat * rows * (3 * C + C + H + C);  // q, k, v; heads' outputs; log-sum-exp; output
+    p.training_bytes = kFloat * rows * (3 * C + C + H);  // q, k, v; heads' outputs; log-sum-exp
     if (!source) p.decoding_bytes = kFloat * N * 2 * C;
     return p;
   }
@@ -122,7 +122,7 @@ class Builder {
     p.operations = product(N, C, 2 * C) + product(M, C, 2 * C) +
                    attention_operations(static_cast<double>(N) * static_cast<double>(S));
     p.training_bytes =
-        kFloat * (M * 2 * C + N * (C + C + H + C));  // keys, values; q; heads' outputs; as above
+        kFloat * (M * 2 * C + N * (C + C + H));  // keys, values; q; heads' outputs; as above
     p.decoding_bytes = kFloat * M * 2 * C;
     return p;
   }
@@ -133,7 +133,8 @@ class Builder {
         part(kind, "feed-forward", matrix(rows, C) + " -> " + matrix(rows, inner) + " -> " + matrix(rows, C),
              rows, {layer(kind) + "feed_forward."});
     p.operations = product(rows, C, inner) + product(rows, F, C);
-    p.training_bytes = kFloat * rows * (inner + F + C);  // before and after the activation; output
+    // Before the activation, where its gradient needs that, and after.
+    p.training_bytes = kFloat * rows * ((c_.activation == Activation::relu ? 0 : inner) + F);
     return p;
   }
 
@@ -162,8 +163,11 @@ class Builder {
     Part p =
         part(PartKind::output, "output and softmax", matrix(N, C) + " -> " + matrix(N, V), N, {"output."});
     p.operations = product(N, C, V);
-    // The gradients by its input and its matrix, and the two figures a token that the loss gives.
-    p.training_bytes = kFloat * (N * C + V * C + (c_.output_bias ? V : 0) + 2 * N);
+    // The gradient by its input, those of the logits or, where they are too many for one chunk, of its matrix
+    // and bias, and the two figures a token that the loss gives.
+    const bool whole = N <= ops::chunk_rows(N, V);
+    const int64_t gradient = whole ? N * V : V * C + (c_.output_bias ? V : 0);
+    p.training_bytes = kFloat * (N * C + gradient + 2 * N);
     return p;
   }
 
