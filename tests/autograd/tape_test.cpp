@@ -121,6 +121,26 @@ TEST(TapeTest, WhatTheLossDoesNotDependOnGetsNoGradient) {
   EXPECT_FALSE(aside.has_gradient());
 }
 
+// The record of a residual keeps no value of its branch, but somebody else may.
+TEST(TapeTest, AResidualKeepsOnlyTheGradientOfItsBranch) {
+  const auto in_use = [] { return Arena::instance().statistics().in_use; };
+  const Var x = made({64, 256}, 1);
+  const Tensor w = kernel_tests::normal({64, 256}, DType::float32, 2);
+  x.gradient();
+  Tape tape;
+  Var branch = ops::dropout(x, 0.0f);
+  branch = ops::residual(branch, branch);
+  const size_t before = in_use();
+  const Var y = ops::residual(x, branch);
+  EXPECT_EQ(branch.value().size(), 64 * 256);  // still to be read
+  branch = Var();
+  EXPECT_LE(in_use(), before);  // y took its place
+  tape.backward(weighted_sum(y, w));
+  checks::Values tripled = values_of(w);
+  for (double& value : tripled) value *= 3;
+  expect_close(values_of(x.gradient()), tripled, 1e-6, "gradient of x + x + x");
+}
+
 TEST(TapeTest, FreesActivationsOnTheWayBack) {
   const Var x = made({64, 256}, 1);
   const auto in_use = [] { return Arena::instance().statistics().in_use; };

@@ -82,6 +82,18 @@ TEST(Inspect, AModelOnDisk) {
   EXPECT_EQ(place.run("inspect --model m8").status, 0);
 }
 
+TEST(Inspect, MeasuresBothPlacementsOfTheNorm) {
+  const Workplace place;
+  for (const char* norm : {"pre", "post"}) {
+    const auto json =
+        inspected(place, std::string("--encoder-layers 1 --decoder-layers 1 --width 16 --heads 2 "
+                                     "--feed-forward 32 --vocabulary-size 30 --measure "
+                                     "--batch-size 2 --norm ") +
+                             norm);
+    for (const auto& part : json["parts"]) EXPECT_GT(part["training_seconds"], 0.0) << norm;
+  }
+}
+
 TEST(Inspect, RefusesWhatCannotBe) {
   const Workplace place;
   ASSERT_EQ(place.run("train --model m --task copy --steps 1 --valid-examples 2 --preset tiny").status, 0);

@@ -15,13 +15,13 @@ bool recording(const Vars&... inputs) {
 
 Tensor value_or_empty(const Var& v) { return v.empty() ? Tensor() : v.value(); }
 
-// A result of an op: `backward(y)` is recorded when a gradient has to flow, and runs only if one arrived. It
-// keeps the tensors it reads, not the variables' values: these may be dropped (see Var::drop_value).
+// A result of an op: `backward(y)` is recorded when a gradient has to flow, and runs only if one arrived. `y`
+// comes without its value: an op that reads that again keeps the tensor.
 template <class F>
 Var result(Tensor value, bool record, F&& backward) {
   Var y(std::move(value), record);
   if (record) {
-    Tape::current()->record([y, backward = std::forward<F>(backward)] {
+    Tape::current()->record([y = y.without_value(), backward = std::forward<F>(backward)] {
       if (y.has_gradient()) backward(y);
     });
   }
@@ -207,7 +207,7 @@ Var residual(const Var& x, const Var& branch, float p) {
   const Dropout drop = next_dropout(p);
   Tensor y(x.shape(), x.dtype());
   current_backend().residual(x.value(), branch.value(), drop, y);
-  return result(y, recording(x, branch), [=](const Var& out) {
+  return result(y, recording(x, branch), [=, branch = branch.without_value()](const Var& out) {
     const Tensor dy = out.gradient();  // of no use to anyone after this
     current_backend().residual_backward(dy, drop, Tensor(), branch.gradient());
     if (!x.take_gradient(dy)) current_backend().residual_backward(dy, drop, x.gradient(), Tensor());
@@ -246,7 +246,7 @@ Var residual_norm(const Var& x, const Var& branch, float p, const NormParameters
                                   spec, sum, y, mean, inverse_deviation);
   if (!branch) sum = x.value();
   // Structured bindings cannot be captured; the struct of handles can.
-  return result(y, record, [=](const Var& out) {
+  return result(y, record, [=, branch = branch.without_value()](const Var& out) {
     const Turn turn(parameters.gain);
     current_backend().residual_norm_backward(
         out.gradient(), sum, parameters.gain.value(), mean, inverse_deviation, parameters.spec, drop,

@@ -40,9 +40,16 @@ void fill(const Tensor& t, double value) {
 
 }  // namespace
 
-Var::Var(Tensor value, bool needs_gradient) : state_(std::make_shared<State>()) {
-  state_->value = std::move(value);
+Var::Var(Tensor value, bool needs_gradient)
+    : value_(std::make_shared<Tensor>()), state_(std::make_shared<State>()) {
+  set_value(std::move(value));
   state_->needs_gradient = needs_gradient;
+}
+
+void Var::set_value(Tensor value) const {
+  state_->shape = value.shape();
+  state_->dtype = value.dtype();
+  *value_ = std::move(value);
 }
 
 bool Var::has_gradient() const {
@@ -53,10 +60,7 @@ bool Var::has_gradient() const {
 Tensor Var::gradient_of(State& state) {
   if (!state.needs_gradient) return Tensor();
   if (state.parent != nullptr) return gradient_of(*state.parent).columns(state.begin, state.end);
-  if (state.gradient.empty()) {
-    state.gradient = state.value ? Tensor::zeros(state.value.shape(), state.value.dtype())
-                                 : Tensor::zeros(state.shape, state.dtype);
-  }
+  if (state.gradient.empty()) state.gradient = Tensor::zeros(state.shape, state.dtype);
   return state.gradient;
 }
 
@@ -68,19 +72,19 @@ bool Var::take_gradient(const Tensor& gradient) const {
 
 Tensor Var::gradient() const { return state_ == nullptr ? Tensor() : gradient_of(*state_); }
 
-void Var::drop_value() const {
-  state_->shape = state_->value.shape();
-  state_->dtype = state_->value.dtype();
-  state_->value = Tensor();
+Var Var::without_value() const {
+  Var gradient = *this;
+  gradient.value_.reset();
+  return gradient;
 }
 
 const Tensor& Var::packed() const {
-  std::call_once(state_->packing, [this] { state_->packed = current_backend().pack(state_->value); });
+  std::call_once(state_->packing, [this] { state_->packed = current_backend().pack(value()); });
   return state_->packed;
 }
 
 Var Var::columns(int64_t begin, int64_t end) const {
-  Var view(state_->value.columns(begin, end), state_->needs_gradient);
+  Var view(value().columns(begin, end), state_->needs_gradient);
   const bool nested = state_->parent != nullptr;  // always refer to the owner of the gradient
   view.state_->parent = nested ? state_->parent : state_;
   view.state_->begin = begin + (nested ? state_->begin : 0);

@@ -30,10 +30,10 @@ class Var {
   bool empty() const { return state_ == nullptr; }
   explicit operator bool() const { return !empty(); }
 
-  const Tensor& value() const { return state_->value; }
-  const Shape& shape() const { return state_->value ? state_->value.shape() : state_->shape; }
+  const Tensor& value() const { return *value_; }
+  const Shape& shape() const { return state_->shape; }
   int64_t dim(size_t axis) const { return shape().at(axis); }
-  DType dtype() const { return state_->value ? state_->value.dtype() : state_->dtype; }
+  DType dtype() const { return state_->dtype; }
 
   // Whether gradients flow into it: a parameter, or the result of an op on one.
   bool needs_gradient() const { return state_ != nullptr && state_->needs_gradient; }
@@ -52,9 +52,9 @@ class Var {
   // The next turn at the gradient is the first worker's: see TakingTurns.
   void reset_turn() const { state_->turn.store(0, std::memory_order_relaxed); }
 
-  // Gives the value's memory up where no op needs it for its gradient; the shape stays known. For what nobody
-  // will read again while its gradient is still to come.
-  void drop_value() const;
+  // The same variable for the backward pass of an op that needs its gradient but not its value: holding it
+  // does not hold the value's memory.
+  Var without_value() const;
 
   // Says that the value will never change: a model that only translates. Products may then keep the weight in
   // the form they read it in.
@@ -65,19 +65,18 @@ class Var {
   const Tensor& packed() const;
 
   // For the owners of parameters (nn/module.h), which place values and gradients in one buffer.
-  void set_value(Tensor value) const { state_->value = std::move(value); }
+  void set_value(Tensor value) const;
   void set_gradient(Tensor gradient) const { state_->gradient = std::move(gradient); }
 
  private:
   friend class Turn;
   struct State {
-    Tensor value;
+    Shape shape;  // of the value, with its dtype
+    DType dtype = DType::float32;
     Tensor gradient;
     bool needs_gradient = false;
     std::shared_ptr<State> parent;  // of a column range
     int64_t begin = 0, end = 0;
-    Shape shape;  // with dtype: of a value that was dropped
-    DType dtype = DType::float32;
     bool frozen = false;
     std::atomic<uint32_t> turn{0};
     std::once_flag packing;
@@ -85,6 +84,7 @@ class Var {
   };
   static Tensor gradient_of(State& state);
 
+  std::shared_ptr<Tensor> value_;  // apart from the rest: see without_value
   std::shared_ptr<State> state_;
 };
 

@@ -21,12 +21,9 @@ class Residual {
 
   template <class Sublayer>
   Var operator()(const Var& x, Sublayer&& sublayer) const {
-    const bool post = placement_ == NormPlacement::post;
-    const Var branch = post ? sublayer(x) : sublayer(norm_(x));
-    const Var y = post ? ops::residual_norm(x, branch, dropout_, norm_.parameters())
-                       : ops::residual(x, branch, dropout_);
-    branch.drop_value();  // only its gradient is of use from here on
-    return y;
+    if (placement_ == NormPlacement::post)
+      return ops::residual_norm(x, sublayer(x), dropout_, norm_.parameters());
+    return ops::residual(x, sublayer(norm_(x)), dropout_);
   }
 
  private:
