@@ -16,6 +16,7 @@ int translate_command(int argc, char** argv);
 int score_command(int argc, char** argv);
 int evaluate_command(int argc, char** argv);
 int bench_command(int argc, char** argv);
+int vocabulary_command(int argc, char** argv);
 int convert_command(int argc, char** argv);
 
 // The command-line parser of a subcommand: its help ends with `example`, and --config FILE.toml takes the

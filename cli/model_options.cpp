@@ -81,10 +81,11 @@ uint64_t held_out_seed(uint64_t seed) { return seed ^ 0x756E7365656E0000; }  // 
 
 ErrorRates compare(const std::vector<std::vector<Translation>>& translations,
                    const std::vector<TextPair>& pairs, const Tokenizer& target) {
-  const TokenizerSpec spec{target.kind(), target.normal_form()};
+  const TokenizerSpec units = counted_units(target.spec());
   ErrorRates rates;
   for (size_t i = 0; i < pairs.size(); ++i) {
-    rates.add(units_of(translations[i].front().text, spec), units_of(pairs[i].target, spec));
+    const std::string right = join_pieces(pairs[i].target, target.spec().joiner);
+    rates.add(units_of(translations[i].front().text, units), units_of(right, units));
   }
   return rates;
 }

@@ -7,6 +7,7 @@ packages=(
   libdnnl-dev ocl-icd-opencl-dev     # oneDNN: matrix products; its CMake file asks for OpenCL's headers
   libhwy-dev                         # Highway: SIMD
   libutf8proc-dev zlib1g-dev         # Unicode normal forms, gzip
+  libsentencepiece-dev               # SentencePiece: subwords
   libcli11-dev nlohmann-json3-dev libfmt-dev  # options, JSON, formatting
   libgtest-dev                       # tests
 )

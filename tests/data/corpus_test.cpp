@@ -89,7 +89,7 @@ TEST(ReadParallel, RefusesUnequalCounts) {  // modernmt#245, sockeye PR#119
   EXPECT_EQ(error_of([&] {
               read_parallel({five, three}, {five});
             }),
-            "2 source files but 1 target files; give each source file its target file");
+            "2 files on one side but 1 on the other: each file needs the one that belongs to it");
 }
 
 TEST(ReadParallel, RefusesAnEmptySet) {

@@ -7,16 +7,17 @@ namespace {
 
 class CorpusBatches : public BatchSource {
  public:
-  CorpusBatches(std::vector<Example> examples, const BatchOptions& options)
-      : examples_(std::move(examples)), options_(options) {
-    check_input(!examples_.empty(), "there is nothing to train on: the training data holds no pair");
-    batches_ = make_batches(examples_, options_, epoch_);
+  // `examples_of` may be empty: every epoch has the same examples.
+  CorpusBatches(std::vector<Example> examples,
+                std::function<std::vector<Example>(uint64_t epoch)> examples_of, const BatchOptions& options)
+      : examples_(std::move(examples)), examples_of_(std::move(examples_of)), options_(options) {
+    begin_epoch();
   }
 
   std::vector<Example> next() override {
     if (at_ == batches_.size()) {
-      batches_ = make_batches(examples_, options_, ++epoch_);
-      at_ = 0;
+      ++epoch_;
+      begin_epoch();
     }
     std::vector<Example> batch;
     for (const int64_t i : batches_[at_]) batch.push_back(examples_[static_cast<size_t>(i)]);
@@ -30,7 +31,15 @@ class CorpusBatches : public BatchSource {
   int64_t batches_per_epoch() const override { return static_cast<int64_t>(batches_.size()); }
 
  private:
+  void begin_epoch() {
+    if (examples_of_) examples_ = examples_of_(epoch_);
+    check_input(!examples_.empty(), "there is nothing to train on: the training data holds no pair");
+    batches_ = make_batches(examples_, options_, epoch_);
+    at_ = 0;
+  }
+
   std::vector<Example> examples_;
+  std::function<std::vector<Example>(uint64_t epoch)> examples_of_;
   BatchOptions options_;
   std::vector<std::vector<int64_t>> batches_;
   uint64_t epoch_ = 0;
@@ -64,7 +73,12 @@ class TaskBatches : public BatchSource {
 }  // namespace
 
 std::unique_ptr<BatchSource> corpus_batches(std::vector<Example> examples, const BatchOptions& options) {
-  return std::make_unique<CorpusBatches>(std::move(examples), options);
+  return std::make_unique<CorpusBatches>(std::move(examples), nullptr, options);
+}
+
+std::unique_ptr<BatchSource> corpus_batches(std::function<std::vector<Example>(uint64_t epoch)> examples_of,
+                                            const BatchOptions& options) {
+  return std::make_unique<CorpusBatches>(std::vector<Example>(), std::move(examples_of), options);
 }
 
 std::unique_ptr<BatchSource> task_batches(const Task& task, std::shared_ptr<const Tokenizer> source,
