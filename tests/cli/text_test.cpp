@@ -161,7 +161,7 @@ TEST(Vocabularies, AreMadeBeforehandOrOnTheWay) {
   const std::string spm = "--source-tokenizer sentencepiece --target-tokenizer sentencepiece ";
   // Made by `vocabulary` or inside `train`: the same file, so the same model.
   const Result made = place.run(
-      "vocabulary --input a.en --input a.de --tokenizer sentencepiece --vocabulary-size 60 --output "
+      "vocabulary --input a.en --input a.de --tokenizer sentencepiece --vocabulary-size 40 --output "
       "joint.spm");
   EXPECT_EQ(made.status, 0) << made.errors;
   EXPECT_NE(made.errors.find("40 tokens from 200 lines"), std::string::npos) << made.errors;

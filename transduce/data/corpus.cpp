@@ -88,13 +88,10 @@ void SideBySide::fail_unequal(size_t shorter) {
     const bool counted = texts_[t][file_] != "-";
     if ((counted ? readers_[t].count() : readers_[t].number()) > readers_[longer].number()) longer = t;
   }
-  const auto& [few, many] = std::pair(std::min(shorter, longer), std::max(shorter, longer));
-  const auto lines = [&](size_t t) {
-    const bool open_end = t == longer && texts_[t][file_] == "-";
-    return fmt::format("{}{}", readers_[t].number(), open_end ? " or more" : "");
-  };
-  fail_input("{} has {} lines but {} has {}; line i of one must belong to line i of the other",
-             readers_[few].name(), lines(few), readers_[many].name(), lines(many));
+  const bool open_end = texts_[longer][file_] == "-";
+  fail_input("{} has {} lines but {} has {}{}; line i of one must belong to line i of the other",
+             readers_[shorter].name(), readers_[shorter].number(), readers_[longer].name(),
+             readers_[longer].number(), open_end ? " or more" : "");
 }
 
 LineSource line_source(const std::vector<std::string>& files) {
