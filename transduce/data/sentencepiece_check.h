@@ -8,7 +8,7 @@
 
 namespace transduce {
 
-constexpr size_t max_sentencepiece_bytes = size_t{64} << 20;  // a model of 256,000 pieces has about 5 MB
+constexpr size_t max_sentencepiece_bytes = size_t{64} << 20;
 
 // Errors: InputError saying what is wrong. What passes may still be refused by the library, but with an error
 // or an exception of its own.
