@@ -25,6 +25,7 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"train", "train a model on sentence pairs or on a made-up task", train_command},
+    {"vocabulary", "make a vocabulary or a SentencePiece model from text", vocabulary_command},
     {"average", "make the mean of a training's last models, or of several models", average_command},
     {"translate", "translate lines of text with a trained model", translate_command},
     {"score", "say how likely a model finds given outputs", score_command},
