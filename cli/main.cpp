@@ -29,6 +29,7 @@ constexpr Command kCommands[] = {
     {"score", "say how likely a model finds given outputs", score_command},
     {"evaluate", "compare generated sequences with the right ones", evaluate_command},
     {"convert", "take over a model of another program, or write one for it", convert_command},
+    {"lab", "see why each part of a Transformer is there", lab_command},
     {"bench", "measure how fast a model translates", bench_command},
 };
 
