@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "cli/command.h"
 #include "cli/console.h"
@@ -58,6 +60,19 @@ std::string table_of(const Report& report) {
   return text;
 }
 
+// A picture with its title below it.
+std::string figure_of(lab::LineChart chart) {
+  const std::string title = std::exchange(chart.title, "");
+  return page::figure(page::inline_svg(page::draw(chart), title), title);
+}
+
+// Cells are large where there are few, so that small matrices can be read and large ones seen as a whole.
+std::string figure_of(lab::HeatMap map) {
+  const std::string title = std::exchange(map.title, "");
+  map.cell = std::clamp(480.0 / static_cast<double>(map.column_labels.size()), 5.0, 36.0);
+  return page::figure(page::inline_svg(page::draw(map), title), title);
+}
+
 // A section of the page: the table, the notes, the pictures.
 std::string section_of(const Report& report) {
   page::Table table{{"claim", "published", "measured", "verdict"}, {}};
@@ -68,13 +83,8 @@ std::string section_of(const Report& report) {
       notes += fmt::format("<li>{}: {}</li>\n", page::escape(claim.text), page::escape(claim.note));
   }
   std::vector<std::string> pictures;
-  for (const lab::Picture& picture : report.findings.pictures) {
-    std::visit(
-        [&](const auto& drawn) {
-          pictures.push_back(page::figure(page::inline_svg(page::draw(drawn), drawn.title), drawn.title));
-        },
-        picture);
-  }
+  for (const lab::Picture& picture : report.findings.pictures)
+    pictures.push_back(std::visit([](const auto& one) { return figure_of(one); }, picture));
   return fmt::format("<h2 id=\"{0}\">{0}</h2>\n<p>{1}</p>\n{2}", report.experiment->name,
                      page::escape(report.experiment->question), page::html(table)) +
          (notes.empty() ? "" : "<ul class=\"notes\">\n" + notes + "</ul>\n") + page::side_by_side(pictures);
@@ -83,7 +93,7 @@ std::string section_of(const Report& report) {
 std::string page_of(const std::vector<Report>& reports) {
   page::Page page;
   page.title = "The laboratory of transduce";
-  page.style = ".notes { color: var(--muted); font-size: 0.9em; }\n";
+  page.style = ".notes { color: var(--muted); font-size: 0.9em; }\ntd:first-child { min-width: 14em; }\n";
   page.body =
       "<p>Each table sets a claim about Transformers beside the figure that was published for it, where "
       "there is "
