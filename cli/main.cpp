@@ -33,6 +33,7 @@ constexpr Command kCommands[] = {
     {"inspect", "show what a model is made of: shapes, parameters, memory, arithmetic", inspect_command},
     {"attention", "show who looks at whom: all heads as a page, a picture or numbers", attention_command},
     {"convert", "take over a model of another program, or write one for it", convert_command},
+    {"lab", "see why each part of a Transformer is there", lab_command},
     {"bench", "measure how fast a model translates", bench_command},
 };
 
