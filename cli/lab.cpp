@@ -75,10 +75,15 @@ std::string figure_of(lab::HeatMap map) {
 
 // A section of the page: the table, the notes, the pictures.
 std::string section_of(const Report& report) {
-  page::Table table{{"claim", "published", "measured", "verdict"}, {}};
+  const std::vector<Claim>& claims = report.findings.claims;
+  const bool published =
+      std::any_of(claims.begin(), claims.end(), [](const Claim& claim) { return !claim.published.empty(); });
+  page::Table table{{"claim", "measured", "verdict"}, {}};
+  if (published) table.header.insert(table.header.begin() + 1, "published");
   std::string notes;
-  for (const Claim& claim : report.findings.claims) {
-    table.rows.push_back({claim.text, claim.published, claim.measured, to_string(claim.verdict)});
+  for (const Claim& claim : claims) {
+    table.rows.push_back({claim.text, claim.measured, to_string(claim.verdict)});
+    if (published) table.rows.back().insert(table.rows.back().begin() + 1, claim.published);
     if (!claim.note.empty())
       notes += fmt::format("<li>{}: {}</li>\n", page::escape(claim.text), page::escape(claim.note));
   }

@@ -126,7 +126,7 @@ void draw_masks(Findings& findings) {
   const auto draw = [&](const char* title, const Mask& m) {
     findings.pictures.emplace_back(picture_of(title, Numbers(m.begin(), m.end())));
   };
-  draw("Causal mask: dark may be seen", causal());
+  draw("Causal mask: what is coloured may be seen", causal());
   draw("Padding mask", padding());
   draw("Causal AND padding", all);
   draw("The causal mask as nn.MultiheadAttention wants it", opposite);
