@@ -6,8 +6,8 @@
 #include "cli/console.h"
 #include "cli/progress.h"
 #include "cli/search_flags.h"
-#include "transduce/base/file.h"
 #include "transduce/base/parallel.h"
+#include "transduce/data/corpus.h"
 
 namespace transduce::cli {
 namespace {
@@ -16,7 +16,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Options {
   std::vector<std::string> models;
-  std::string input = "-";
+  std::vector<std::string> input{"-"};
   int64_t lines = 1000, repeats = 5;
   bool latency = false, json = false;
   SearchFlags search;
@@ -25,7 +25,8 @@ struct Options {
     app.add_option("--model", models, "directory of the model; may repeat, for an ensemble")
         ->take_all()
         ->required();
-    app.add_option("--input", input, "text to translate, may be .gz; - for standard input");
+    app.add_option("--input", input, "text to translate; may repeat, may be .gz; - for standard input")
+        ->take_all();
     app.add_option("--lines", lines, "lines of it that are translated");
     app.add_option("--repeats", repeats, "times that each is done; the median counts");
     app.add_flag("--latency", latency, "one line at a time, as somebody waiting for it would see");
@@ -79,11 +80,11 @@ int bench_command(int argc, char** argv) {
   const Models models(o.models);
   const Translator translator(models.all(), o.search.options());
   std::vector<std::string> lines;
-  LineReader reader(o.input);
-  for (std::string line; static_cast<int64_t>(lines.size()) < o.lines && reader.next(line);) {
+  const LineSource source = line_source(o.input);
+  for (std::string line; static_cast<int64_t>(lines.size()) < o.lines && source(line);) {
     if (!split_whitespace(line).empty()) lines.push_back(line);
   }
-  check_input(!lines.empty(), "{} has no line to translate", reader.name());
+  check_input(!lines.empty(), "{} has no line to translate", join(o.input, ", "));
 
   const std::vector<std::string> few(lines.begin(), lines.begin() + std::min<int64_t>(std::ssize(lines), 32));
   measure(translator, few, o.latency);

@@ -19,7 +19,9 @@ int evaluate_command(int argc, char** argv);
 int bench_command(int argc, char** argv);
 int attention_command(int argc, char** argv);
 int inspect_command(int argc, char** argv);
+int vocabulary_command(int argc, char** argv);
 int convert_command(int argc, char** argv);
+int lab_command(int argc, char** argv);
 
 // The command-line parser of a subcommand: its help ends with `example`, and --config FILE.toml takes the
 // same names as the flags (flags win).

@@ -21,7 +21,7 @@ void describe(const Seq2SeqModel& model) {
        {std::tuple{"source", model.source.get(), c.source_vocabulary},
         std::tuple{"target", model.target.get(), c.target_vocabulary}}) {
     say("{}: {} tokens in {} rows, cut by {}\n", side, tokenizer->vocabulary().size(), rows,
-        name_of(tokenizer->kind()));
+        name_of(tokenizer->spec().kind));
   }
 }
 

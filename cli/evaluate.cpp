@@ -17,7 +17,7 @@ namespace {
 struct Options {
   std::string model;
   std::vector<std::string> test, test_source, test_target;
-  std::string hypothesis, baseline;
+  std::string hypothesis, baseline, joiner;
   std::vector<std::string> references;
   std::string task;
   TaskSpec task_spec;
@@ -48,6 +48,9 @@ struct Options {
         ->group(group);
     app.add_option("--randomization", randomization, "trials of approximate randomization; default: 10000")
         ->group(group);
+    app.add_option("--target-joiner", joiner,
+                   "joins words whose pieces end so, e.g. @@, on both sides, before anything is compared; "
+                   "default: as the model was trained with, if there is one");
     app.add_flag("--sentence-level", sentence_level, "print the scores of each line, not of all");
     app.add_flag("--json", json, "print one JSON object; with --sentence-level one a line");
   }
@@ -149,44 +152,34 @@ void evaluate_model(const Options& o) {
               "{} has {} lines but there are {} test pairs; line i must belong to pair i",
               in_quotes(o.baseline), baseline_lines.size(), pairs.size());
   const Seq2SeqModel model = load_model(o.model);
-  const TokenizerSpec units = o.metrics.units({model.target->kind(), model.target->normal_form()});
+  const TokenizerSpec units = o.metrics.units(counted_units(model.target->spec()));
   const auto metrics = o.metrics.choose(units, o.task.empty() && !o.metrics.names_units(), o.sentence_level);
 
+  const std::string joiner = o.joiner.empty() ? model.target->spec().joiner : o.joiner;
   std::vector<std::vector<std::string>> references(1);
-  for (const TextPair& pair : pairs) references[0].push_back(pair.target);
+  for (const TextPair& pair : pairs) references[0].push_back(join_pieces(pair.target, joiner));
+  for (std::string& line : baseline_lines) line = join_pieces(line, joiner);
   Evaluation evaluation(metrics, 1, resampling.has_value()), baseline(metrics, 1, true);
-  evaluation.add(translate_all(model, pairs, o.search.options()), references);
+  Translator::Options options = o.search.options();
+  options.joiner = joiner;
+  evaluation.add(translate_all(model, pairs, options), references);
   if (o.sentence_level) return print_lines(evaluation, o.json);
   if (!o.baseline.empty()) baseline.add(baseline_lines, references);
   print_scores(evaluation, o.baseline.empty() ? nullptr : &baseline, resampling, o.json);
 }
 
-// Files whose lines belong together, read side by side in pieces, so that any amount of text fits.
-class SideBySide {
+// Files whose lines belong together, in pieces, so that any amount of text fits.
+class Pieces {
  public:
-  // Errors: InputError when standard input is named twice; as LineReader.
-  explicit SideBySide(const std::vector<std::string>& files) : pieces_(files.size()) {
-    check_input(std::count(files.begin(), files.end(), "-") <= 1,
-                "standard input (-) can be one of the files only");
-    for (const std::string& file : files) readers_.emplace_back(file);
-  }
+  Pieces(const std::vector<std::string>& files, std::string joiner)
+      : texts_(one_by_one(files)), joiner_(std::move(joiner)), pieces_(files.size()) {}
 
-  // Reads the next lines of every file; false at the end of all. Errors: InputError with the numbers of lines
-  // when one file ends before another.
+  // Reads the next lines of every file; false at the end of all. Errors: as SideBySide.
   bool next() {
     for (auto& piece : pieces_) piece.clear();
-    for (size_t line = 0; line < lines_a_piece; ++line) {
-      std::vector<size_t> ended;
-      for (size_t f = 0; f < readers_.size(); ++f) {
-        std::string text;
-        if (readers_[f].next(text)) {
-          pieces_[f].push_back(std::move(text));
-        } else {
-          ended.push_back(f);
-        }
-      }
-      if (ended.size() == readers_.size()) break;
-      if (!ended.empty()) fail_unequal(ended.front());
+    std::vector<std::string> lines;
+    for (size_t line = 0; line < lines_a_piece && texts_.next(lines); ++line) {
+      for (size_t f = 0; f < pieces_.size(); ++f) pieces_[f].push_back(join_pieces(lines[f], joiner_));
     }
     return !pieces_[0].empty();
   }
@@ -196,17 +189,14 @@ class SideBySide {
  private:
   static constexpr size_t lines_a_piece = 8192;
 
-  [[noreturn]] void fail_unequal(size_t shorter) {
-    size_t longer = shorter;
-    for (size_t f = 0; f < readers_.size(); ++f) {
-      if (readers_[f].count() > readers_[longer].number()) longer = f;
-    }
-    fail_input("{} has {} lines but {} has {}; line i of one must belong to line i of the other",
-               readers_[shorter].name(), readers_[shorter].number(), readers_[longer].name(),
-               readers_[longer].number());
+  static std::vector<std::vector<std::string>> one_by_one(const std::vector<std::string>& files) {
+    std::vector<std::vector<std::string>> texts;
+    for (const std::string& file : files) texts.push_back({file});
+    return texts;
   }
 
-  std::vector<LineReader> readers_;
+  SideBySide texts_;
+  std::string joiner_;
   std::vector<std::vector<std::string>> pieces_;  // of each file
 };
 
@@ -223,7 +213,7 @@ void evaluate_files(const Options& o) {
   if (with_baseline) files.push_back(o.baseline);
   Evaluation evaluation(metrics, o.references.size(), resampling.has_value());
   Evaluation baseline(metrics, o.references.size(), true);
-  SideBySide lines(files);
+  Pieces lines(files, o.joiner);
   while (lines.next()) {
     const auto references = lines.pieces().subspan(1, o.references.size());
     evaluation.add(lines.pieces().front(), references);

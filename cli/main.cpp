@@ -25,6 +25,7 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"train", "train a model on sentence pairs or on a made-up task", train_command},
+    {"vocabulary", "make a vocabulary or a SentencePiece model from text", vocabulary_command},
     {"average", "make the mean of a training's last models, or of several models", average_command},
     {"translate", "translate lines of text with a trained model", translate_command},
     {"score", "say how likely a model finds given outputs", score_command},
@@ -32,6 +33,7 @@ constexpr Command kCommands[] = {
     {"inspect", "show what a model is made of: shapes, parameters, memory, arithmetic", inspect_command},
     {"attention", "show who looks at whom: all heads as a page, a picture or numbers", attention_command},
     {"convert", "take over a model of another program, or write one for it", convert_command},
+    {"lab", "see why each part of a Transformer is there", lab_command},
     {"bench", "measure how fast a model translates", bench_command},
 };
 

@@ -103,6 +103,8 @@ void MetricOptions::also_choose(const std::string& name) {
 
 TokenizerSpec MetricOptions::units(TokenizerSpec units) const {
   if (tokenizer_) units.kind = parse_tokenizer_kind(*tokenizer_);
+  check_input(units.kind != TokenizerKind::sentencepiece,
+              "the rates compare words or characters: --tokenizer takes word or char");
   if (normal_form_) units.normal_form = parse_normal_form(*normal_form_);
   return units;
 }

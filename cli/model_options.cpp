@@ -39,7 +39,7 @@ void ModelOptions::add_to(CLI::App& app) {
       ->group(group);
   app.add_option("--norm", norm_, "post (default, as the paper) or pre")->group(group);
   app.add_option("--norm-kind", norm_kind_, "layer (default) or rms")->group(group);
-  app.add_option("--positions", positions_, "sinusoidal (default) or learned")->group(group);
+  app.add_option("--positions", positions_, "sinusoidal (default), learned or rotary")->group(group);
   app.add_option("--max-positions", max_positions_, "room for learned positions (default 1024)")
       ->group(group);
   app.add_option("--tie", tie_,

@@ -15,9 +15,13 @@ Output::Output(const std::string& path) {
 
 void Output::line(std::string text) {
   text += '\n';
+  write(text);
+}
+
+void Output::write(std::string_view bytes) {
   if (file_) {
-    file_->write(text);
-  } else if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
+    file_->write(bytes);
+  } else if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size()) {
     fail_run("cannot write to standard output: {}", std::strerror(errno));
   }
 }

@@ -15,6 +15,8 @@ class Output {
   // "-" is standard output. Errors of all members: as AtomicFile.
   explicit Output(const std::string& path);
   void line(std::string text);
+  // Bytes as they are.
+  void write(std::string_view bytes);
   // Lets a reader see what was written to standard output.
   void flush();
   void commit();

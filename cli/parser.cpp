@@ -20,7 +20,7 @@ Parser::Parser(const std::string& name, const std::string& description, const st
 std::optional<int> Parser::read(int argc, char** argv, const std::string& config) {
   // An option that may repeat is repeated with its name: what follows a value is no second one.
   for (CLI::Option* option : get_options()) {
-    if (option->get_expected_max() > 1) option->allow_extra_args(false);
+    if (option->get_expected_max() > 1 && !option->get_positional()) option->allow_extra_args(false);
   }
   std::vector<std::string> arguments;  // CLI11 takes them from the back
   if (!config.empty()) arguments = {config, "--config"};

@@ -7,6 +7,7 @@
 #include "cli/progress.h"
 #include "cli/search_flags.h"
 #include "transduce/base/text.h"
+#include "transduce/data/corpus.h"
 #include "transduce/decode/scorer.h"
 
 namespace transduce::cli {
@@ -16,7 +17,8 @@ constexpr int64_t kWindow = 1024;  // pairs scored at a time
 
 struct Options {
   std::vector<std::string> models;
-  std::string source, target, n_best, prefixes, output = "-";
+  std::vector<std::string> source, target, n_best, prefixes;
+  std::string output = "-";
   int64_t max_source_length = 1024, max_target_length = 10000;
   bool per_token = false, json = false;
   SearchFlags ranking;
@@ -25,13 +27,17 @@ struct Options {
     app.add_option("--model", models, "directory of the model; several score together, as an ensemble")
         ->take_all()
         ->required();
-    app.add_option("--source", source, "source lines, may be .gz")->required();
-    app.add_option("--target", target, "what is scored, a line for each source line");
+    app.add_option("--source", source, "source lines; may repeat, may be .gz; - for standard input")
+        ->take_all()
+        ->required();
+    app.add_option("--target", target, "what is scored, a line for each source line")->take_all();
     app.add_option(
-        "--n-best", n_best,
-        "or an n-best list in Moses form, as translate prints it; its features and scores are replaced");
+           "--n-best", n_best,
+           "or an n-best list in Moses form, as translate prints it; its features and scores are replaced")
+        ->take_all();
     app.add_option("--target-prefix", prefixes,
-                   "file of what each target begins with: it is given, and does not count");
+                   "file of what each target begins with: it is given, and does not count")
+        ->take_all();
     app.add_option("--output", output, "where to write; - for standard output");
     app.add_option("--max-source-length", max_source_length,
                    "tokens of a source at most; the rest is cut off, with a warning, as translate does");
@@ -56,36 +62,40 @@ class Reader {
       : o_(o),
         models_(models),
         source_limit_(source_limit(models.all(), o.max_source_length)),
-        target_room_(source_limit(models.all(), o.max_target_length)),
-        sources_(o.source),
-        targets_(o.n_best.empty() ? o.target : o.n_best) {
-    if (!o.prefixes.empty()) prefixes_.emplace(o.prefixes);
+        texts_(side_by_side(o)) {
+    check_input(std::count(o.n_best.begin(), o.n_best.end(), "-") == 0 || !names_standard_input(o),
+                "standard input (-) can be one of the files only");
+    if (!o.n_best.empty()) entries_.emplace(std::vector<std::vector<std::string>>{o.n_best});
   }
 
-  bool next(Pair& pair) { return o_.n_best.empty() ? next_target(pair) : next_entry(pair); }
+  bool next(Pair& pair) { return entries_ ? next_entry(pair) : next_target(pair); }
 
  private:
+  // Source lines, then what belongs to each: its prefix, its target.
+  static std::vector<std::vector<std::string>> side_by_side(const Options& o) {
+    std::vector<std::vector<std::string>> texts{o.source};
+    if (!o.prefixes.empty()) texts.push_back(o.prefixes);
+    if (!o.target.empty()) texts.push_back(o.target);
+    return texts;
+  }
+
+  static bool names_standard_input(const Options& o) {
+    return std::count(o.source.begin(), o.source.end(), "-") > 0 ||
+           std::count(o.prefixes.begin(), o.prefixes.end(), "-") > 0;
+  }
+
   bool next_target(Pair& pair) {
-    const bool more = next_source();
-    if (targets_.next(pair.text) != more) {
-      const std::string source = sources_.name(), target = targets_.name();
-      fail_input("{} has {} lines but {} has {}; line i of one must belong to line i of the other", source,
-                 sources_.count(), target, targets_.count());
-    }
-    if (more) {
-      set(pair);
-    } else if (prefixes_) {
-      const int64_t prefixes = prefixes_->count();
-      check_input(prefixes == sources_.number(), "{} has {} lines but {} has {} prefixes", sources_.name(),
-                  sources_.number(), prefixes_->name(), prefixes);
-    }
-    return more;
+    if (!next_source()) return false;
+    pair.text = lines_.back();
+    set(pair, texts_.place(lines_.size() - 1));
+    return true;
   }
 
   // "line ||| text ||| ...", in the order of the lines.
   bool next_entry(Pair& pair) {
-    std::string entry;
-    if (!targets_.next(entry)) return false;
+    std::vector<std::string> read;
+    if (!entries_->next(read)) return false;
+    const std::string& entry = read[0];
     const size_t first = entry.find(" ||| ");
     // The features stand last, in the form that translate writes: a text may hold bars itself.
     const size_t features = entry.rfind(" ||| LogProbability= ");
@@ -96,60 +106,51 @@ class Reader {
     const char* const end = entry.data() + std::min(first, entry.size());
     const auto [stop, error] = std::from_chars(entry.data(), end, line);
     check_input(second != std::string::npos && error == std::errc() && stop == end && line >= 0,
-                "{}, line {}: expected 'number ||| text ||| ...', got {}", targets_.name(), targets_.number(),
-                in_quotes(entry, 60));
-    check_input(line + 1 >= sources_.number(),
-                "{}, line {}: entries of source line {} after those of line {}", targets_.name(),
-                targets_.number(), line, sources_.number() - 1);
-    while (sources_.number() < line + 1) {
-      check_input(next_source(), "{}, line {}: there is no source line {}: {} has {}", targets_.name(),
-                  targets_.number(), line, sources_.name(), sources_.number());
+                "{}: expected 'number ||| text ||| ...', got {}", entries_->place(), in_quotes(entry, 60));
+    check_input(line + 1 >= texts_.number(), "{}: entries of source line {} after those of line {}",
+                entries_->place(), line, texts_.number() - 1);
+    while (texts_.number() < line + 1) {
+      check_input(next_source(), "{}: there is no source line {}: {} has {}", entries_->place(), line,
+                  join(o_.source, ", "), texts_.number());
     }
     pair.text = second > first + 5 ? entry.substr(first + 5, second - first - 5) : "";
-    set(pair);
+    set(pair, entries_->place());
     return true;
   }
 
   bool next_source() {
-    std::string line;
-    if (!sources_.next(line)) return false;
-    source_ = models_.first().source->encode(line);
-    source_blank_ = split_whitespace(line).empty();
+    if (!texts_.next(lines_)) return false;
+    source_ = models_.first().source->encode(lines_[0]);
+    source_blank_ = split_whitespace(lines_[0]).empty();
     const auto tokens = static_cast<int64_t>(source_.size());
     if (tokens > source_limit_) {
-      say("line {}: {} source tokens were cut to {} (--max-source-length)\n", sources_.number(),
+      say("line {}: {} source tokens were cut to {} (--max-source-length)\n", texts_.number(),
           grouped(tokens), grouped(source_limit_));
       source_.resize(static_cast<size_t>(source_limit_));
     }
-    if (prefixes_) {
-      std::string prefix;
-      check_input(prefixes_->next(prefix), "{} ends after line {}, before {}", prefixes_->name(),
-                  prefixes_->number(), sources_.name());
-      prefix_ = models_.first().target->encode(prefix);
-    }
+    if (!o_.prefixes.empty()) prefix_ = models_.first().target->encode(lines_[1]);
     return true;
   }
 
-  void set(Pair& pair) const {
-    pair.line = sources_.number();
+  // `place`: where the target stands.
+  void set(Pair& pair, const std::string& place) const {
+    pair.line = texts_.number();
     pair.blank = source_blank_ && split_whitespace(pair.text).empty();
     pair.request = {source_, models_.first().target->encode(pair.text), static_cast<int64_t>(prefix_.size())};
     const std::vector<int32_t>& target = pair.request.target;
     const auto tokens = static_cast<int64_t>(target.size());
-    check_input(tokens <= o_.max_target_length,
-                "{}, line {}: {} tokens; at most {} are scored (--max-target-length)", targets_.name(),
-                targets_.number(), tokens, o_.max_target_length);
+    check_input(tokens <= o_.max_target_length, "{}: {} tokens; at most {} are scored (--max-target-length)",
+                place, tokens, o_.max_target_length);
     check_input(tokens >= pair.request.prefix && std::equal(prefix_.begin(), prefix_.end(), target.begin()),
-                "{}, line {} does not begin with its prefix: {}", targets_.name(), targets_.number(),
-                in_quotes(pair.text, 60));
+                "{} does not begin with its prefix: {}", place, in_quotes(pair.text, 60));
   }
 
   const Options& o_;
   const Models& models_;
   int64_t source_limit_;
-  int64_t target_room_;
-  LineReader sources_, targets_;
-  std::optional<LineReader> prefixes_;
+  SideBySide texts_;
+  std::optional<SideBySide> entries_;     // of n-best lists
+  std::vector<std::string> lines_;        // of texts_, the current ones
   std::vector<int32_t> source_, prefix_;  // of the current source line
   bool source_blank_ = false;
 };

@@ -7,8 +7,10 @@
 #include "cli/model_options.h"
 #include "cli/progress.h"
 #include "cli/stop_signals.h"
+#include "cli/text_options.h"
 #include "cli/train_loop.h"
 #include "cli/train_resume.h"
+#include "transduce/base/file.h"
 #include "transduce/base/parallel.h"
 
 namespace transduce::cli {
@@ -24,7 +26,8 @@ struct DataOptions {
 
   void add_to(CLI::App& app) {
     const std::string group = "Data";
-    app.add_option("--train", train, "training pairs: lines of source<TAB>target; may repeat, may be .gz")
+    app.add_option("--train", train,
+                   "training pairs: lines of source<TAB>target; may repeat, may be .gz, - is standard input")
         ->take_all()
         ->group(group);
     app.add_option("--train-source", train_source, "source side of parallel training files")
@@ -50,37 +53,14 @@ struct DataOptions {
     app.add_option("--valid-examples", valid_examples, "unseen examples of the task to validate on")
         ->group(group);
   }
-};
 
-struct TextOptions {
-  std::string source_tokenizer = "char", target_tokenizer = "char";
-  std::string source_normalize = "none", target_normalize = "none";
-  bool joint_vocabulary = false;
-  int64_t vocabulary_size = 0;
-  int64_t min_count = 1;
-
-  void add_to(CLI::App& app) {
-    const std::string group = "Text";
-    app.add_option("--source-tokenizer", source_tokenizer, "char or word")->group(group);
-    app.add_option("--target-tokenizer", target_tokenizer, "char or word")->group(group);
-    app.add_option("--source-normalize", source_normalize,
-                   "Unicode normal form: none, nfc, nfd (Korean syllables become letters) or nfkc")
-        ->group(group);
-    app.add_option("--target-normalize", target_normalize,
-                   "the same for the target; nfd output is composed again")
-        ->group(group);
-    app.add_flag("--joint-vocabulary", joint_vocabulary, "one vocabulary for both sides")->group(group);
-    app.add_option("--vocabulary-size", vocabulary_size,
-                   "keep so many tokens a side, the 4 special ones counted; 0: all")
-        ->group(group);
-    app.add_option("--min-count", min_count, "leave out tokens seen less often")->group(group);
-  }
-
-  TokenizerSpec source() const {
-    return {parse_tokenizer_kind(source_tokenizer), parse_normal_form(source_normalize)};
-  }
-  TokenizerSpec target() const {
-    return {parse_tokenizer_kind(target_tokenizer), parse_normal_form(target_normalize)};
+  // Errors: InputError when standard input is named more than once.
+  void check_standard_input() const {
+    int64_t named = 0;
+    for (const auto* files : {&train, &train_source, &train_target, &valid, &valid_source, &valid_target}) {
+      named += std::count(files->begin(), files->end(), "-");
+    }
+    check_input(named <= 1, "standard input (-) can be one of the files only");
   }
 };
 
@@ -91,13 +71,23 @@ struct Prepared {
   std::vector<Example> valid;
   std::unique_ptr<BatchSource> batches;
   int64_t train_pairs = 0;
-  int64_t longest = 0;  // tokens of the longest text on either side
+  int64_t longest = 0;             // tokens of the longest text on either side
+  std::vector<std::string> notes;  // on texts that were too long
 
-  void measure(const std::vector<Example>& examples) {
-    for (const Example& example : examples) {
-      longest =
-          std::max(longest, static_cast<int64_t>(std::max(example.source.size(), example.target.size())));
-    }
+  // A training that is resumed has its tokenizers.
+  void tokenize(const TextOptions& text, const std::vector<TextPair>& pairs) {
+    if (source) return;
+    auto tokenizers = text.tokenizers(pairs);
+    source = std::move(tokenizers.source);
+    target = std::move(tokenizers.target);
+  }
+
+  // Holds the texts to their limit and notes what it did.
+  void limit(const LengthLimit& most, const char* what, std::vector<Example>& examples,
+             std::vector<TextPair>& pairs) {
+    const LengthReport report = limit_lengths(most, examples, &pairs);
+    longest = std::max(longest, report.over > 0 ? most.tokens : report.longest);
+    if (report.over > 0) notes.push_back(describe(report, most, what));
   }
 };
 
@@ -114,36 +104,33 @@ std::vector<TextPair> read_text(const char* what, const std::vector<std::string>
   return {};
 }
 
-void make_tokenizers(Prepared& data, const TextOptions& text, const std::vector<TextPair>& pairs) {
-  if (data.source) return;  // a training that is resumed has them
-  std::vector<std::string_view> sources = sources_of(pairs), targets = targets_of(pairs);
-  if (text.joint_vocabulary) {
-    check_input(text.source() == text.target(),
-                "--joint-vocabulary needs the same tokenizer and normal form on both sides");
-    sources.insert(sources.end(), targets.begin(), targets.end());
-    data.source = train_tokenizer(text.source(), sources, text.vocabulary_size, text.min_count);
-    data.target = data.source;
-  } else {
-    data.source = train_tokenizer(text.source(), sources, text.vocabulary_size, text.min_count);
-    data.target = train_tokenizer(text.target(), targets, text.vocabulary_size, text.min_count);
-  }
-}
-
 Prepared prepare_files(Prepared data, const DataOptions& options, const TextOptions& text,
-                       const LoopOptions& loop) {
-  const std::vector<TextPair> train =
-      read_text("train", options.train, options.train_source, options.train_target);
+                       const LoopOptions& loop, const LengthLimit& limit) {
+  options.check_standard_input();
+  std::vector<TextPair> train = read_text("train", options.train, options.train_source, options.train_target);
   check_input(!train.empty(),
               "there is nothing to train on: give --train PAIRS.tsv, --train-source and --train-target, "
               "or --task reverse");
   data.valid_pairs = read_text("valid", options.valid, options.valid_source, options.valid_target);
-  make_tokenizers(data, text, train);
-  data.train_pairs = static_cast<int64_t>(train.size());
+  data.tokenize(text, train);
   data.valid = encode_pairs(data.valid_pairs, *data.source, *data.target);
   std::vector<Example> examples = encode_pairs(train, *data.source, *data.target);
-  data.measure(data.valid);
-  data.measure(examples);
-  data.batches = corpus_batches(std::move(examples), loop.batches);
+  data.limit(limit, "validation", data.valid, data.valid_pairs);
+  data.limit(limit, "training", examples, train);
+  data.train_pairs = static_cast<int64_t>(train.size());
+  check_input(data.train_pairs > 0, "there is nothing to train on: {}", data.notes.back());
+  const SubwordSampling sampling = text.sampling(loop.trainer.seed);
+  if (sampling.alpha == 0.0) {
+    data.batches = corpus_batches(std::move(examples), loop.batches);
+    return data;
+  }
+  // What is cut at random may come out longer; nobody is told again.
+  auto sampled = [=, source = data.source, target = data.target, pairs = std::move(train)](uint64_t epoch) {
+    std::vector<Example> cut = sample_pairs(pairs, *source, *target, sampling, epoch);
+    limit_lengths(limit, cut);
+    return cut;
+  };
+  data.batches = corpus_batches(std::move(sampled), loop.batches);
   return data;
 }
 
@@ -152,6 +139,7 @@ Prepared prepare_task(Prepared data, const DataOptions& options, const TextOptio
   check_input(options.train.empty() && options.train_source.empty() && options.train_target.empty() &&
                   options.valid.empty() && options.valid_source.empty() && options.valid_target.empty(),
               "--task makes its own data: leave out --train and --valid");
+  check_input(text.sampling(0).alpha == 0.0, "--subword-sampling goes with files, not with --task");
   constexpr int64_t kMost = 10000000;
   check_input(options.task_examples >= 0 && options.task_examples <= kMost,
               "task-examples {} is out of range: give 1 to {}, or 0 for fresh ones", options.task_examples,
@@ -164,7 +152,7 @@ Prepared prepare_task(Prepared data, const DataOptions& options, const TextOptio
   spec.kind = parse_task_kind(options.task);
   const Task task(spec);
   data.longest = spec.max_length;
-  make_tokenizers(data, text, {{task.alphabet(), task.alphabet()}});
+  data.tokenize(text, {{task.alphabet(), task.alphabet()}});
   // Validation draws from another seed, far from any that a person would choose.
   for (int64_t i = 0; i < options.valid_examples; ++i) {
     data.valid_pairs.push_back(task.example(held_out_seed(loop.trainer.seed), static_cast<uint64_t>(i)));
@@ -196,6 +184,7 @@ void print_plan(const Seq2SeqModel& model, const Prepared& data, int64_t steps) 
           ? fmt::format("{} training pairs in {} batches an epoch", grouped(data.train_pairs), grouped(epoch))
           : std::string("fresh training examples"),
       grouped(static_cast<int64_t>(data.valid.size())));
+  for (const std::string& note : data.notes) say("            {}\n", note);
   say("run         {} updates on {} threads\n", grouped(steps), threads());
 }
 
@@ -265,20 +254,24 @@ void train_with(TrainFlags& flags, const Parser& parser, std::optional<ResumedTr
   loop.finish();
   const TransformerConfig config = flags.model.config();
   const bool made_up = !flags.data.task.empty();
+  // Learned positions have room for so many tokens and the end symbol.
+  LengthLimit limit = flags.text.length_limit();
+  const int64_t room = config.positions == PositionKind::learned ? config.max_positions - 1 : 0;
+  if (room > 0 && (limit.tokens == 0 || limit.tokens > room)) limit.tokens = room;
   Prepared data;
   if (resumed) {
     data.source = resumed->description.source;
     data.target = resumed->description.target;
   }
   data = made_up ? prepare_task(std::move(data), flags.data, flags.text, loop)
-                 : prepare_files(std::move(data), flags.data, flags.text, loop);
+                 : prepare_files(std::move(data), flags.data, flags.text, loop, limit);
   const int64_t steps = planned_steps(loop.run, *data.batches);
   loop.trainer.schedule.width = config.width;
   loop.trainer.schedule.steps = steps;
   check_options(loop, config, data);
-  Seq2SeqModel model =
-      resumed ? resumed->model(config)
-              : make_model(config, data.source, data.target, flags.text.joint_vocabulary, loop.trainer.seed);
+  Seq2SeqModel model = resumed ? resumed->model(config)
+                               : make_model(config, data.source, data.target, flags.text.joint_vocabulary(),
+                                            loop.trainer.seed);
   TrainingRun run{nullptr,      parser.saved(), &model, data.batches.get(), std::move(data.valid), {64, 0, 0},
                   loop.trainer, loop.run,       {},     StopSignals::asked, std::nullopt};
   run.more_scores = loop.validation.scores(model, std::move(data.valid_pairs), made_up, run.stop);

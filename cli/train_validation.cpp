@@ -95,7 +95,7 @@ std::function<std::vector<Score>()> ValidationOptions::scores(const Seq2SeqModel
   if (!wanted || pairs.empty()) return nullptr;
   if (decode_ > 0 && decode_ < static_cast<int64_t>(pairs.size())) pairs.resize(static_cast<size_t>(decode_));
 
-  const TokenizerSpec units{model.target->kind(), model.target->normal_form()};
+  const TokenizerSpec units = model.target->spec();
   std::vector<ChosenMetric> chosen = metrics_.choose(units, !made_up, false);
   const auto is_best_metric = [&](const ChosenMetric& c) { return c.key == run_->best_metric; };
   if (MetricOptions::known(run_->best_metric) && std::none_of(chosen.begin(), chosen.end(), is_best_metric)) {

@@ -6,14 +6,17 @@
 #include "cli/progress.h"
 #include "cli/search_flags.h"
 #include "transduce/base/file.h"
+#include "transduce/data/corpus.h"
 
 namespace transduce::cli {
 namespace {
 
 struct Options {
   std::vector<std::string> models;
-  std::string input = "-", output = "-", prefixes;
+  std::vector<std::string> input{"-"}, prefixes;
+  std::string output = "-";
   int64_t n_best = 1, read_ahead = 0;
+  std::string joiner;
   bool moses = false, scores = false, alignments = false, json = false;
   SearchFlags search;
   AttentionChoice attention;
@@ -22,15 +25,20 @@ struct Options {
     app.add_option("--model", models, "directory of the model; several translate together, as an ensemble")
         ->take_all()
         ->required();
-    app.add_option("--input", input, "text to translate, may be .gz; - for standard input");
+    app.add_option("--input", input, "text to translate; may repeat, may be .gz; - for standard input")
+        ->take_all();
     app.add_option("--output", output, "where to write; - for standard output");
     app.add_option("--target-prefix", prefixes,
-                   "file of what each translation must begin with, a line for each line of input");
+                   "file of what each translation must begin with, a line for each line of input")
+        ->take_all();
     app.add_option(
         "--read-ahead", read_ahead,
         "lines taken in before translating, so that lines of like length go together; 0: 16 batches. "
         "Lines that have yet to be written are not waited for");
     const std::string group = "Output";
+    app.add_option("--target-joiner", joiner,
+                   "joins words whose pieces end so, e.g. @@; default: as the model was trained with")
+        ->group(group);
     app.add_option(
            "--n-best", n_best,
            "the best so many translations of each line, in Moses form: line ||| text ||| features ||| score")
@@ -86,11 +94,23 @@ void write_text(const Translator::Result& result, const Options& o, Output& out)
   }
 }
 
+// The lines of all files; -1 where that cannot be said beforehand.
+int64_t count_all(const std::vector<std::string>& files) {
+  int64_t total = 0;
+  for (const std::string& file : files) {
+    const int64_t lines = count_lines(file);
+    if (lines < 0) return -1;
+    total += lines;
+  }
+  return total;
+}
+
 // What a person sees meanwhile.
 class Report {
  public:
-  Report(const Options& o, int64_t source_limit) : limit_(source_limit), typing_(o.input == "-") {
-    if (status_.on_terminal()) total_ = count_lines(o.input);
+  Report(const Options& o, int64_t source_limit)
+      : limit_(source_limit), typing_(o.input == std::vector<std::string>{"-"}) {
+    if (status_.on_terminal()) total_ = count_all(o.input);
   }
 
   void add(const Translator::Result& result) {
@@ -126,16 +146,14 @@ class Report {
   int64_t total_ = -1, lines_ = 0, tokens_ = 0;
 };
 
-Translator::Input lines_of(LineReader& reader, std::optional<LineReader>& prefixes) {
-  return [&reader, &prefixes](Translator::Line& line, bool wait) {
-    if (!wait && !reader.ready()) return Translator::Next::later;
-    const bool more = reader.next(line.source);
-    if (prefixes && prefixes->next(line.prefix) != more) {
-      fail_input("{} and {} need the same number of lines, but {} ends after line {}", reader.name(),
-                 prefixes->name(), more ? prefixes->name() : reader.name(),
-                 more ? prefixes->number() : reader.number());
-    }
-    return more ? Translator::Next::line : Translator::Next::end;
+Translator::Input lines_of(SideBySide& texts) {
+  return [&texts](Translator::Line& line, bool wait) {
+    if (!wait && !texts.ready()) return Translator::Next::later;
+    std::vector<std::string> lines;
+    if (!texts.next(lines)) return Translator::Next::end;
+    line.source = std::move(lines[0]);
+    if (lines.size() > 1) line.prefix = std::move(lines[1]);
+    return Translator::Next::line;
   };
 }
 
@@ -159,17 +177,16 @@ int translate_command(int argc, char** argv) {
   options.read_ahead = o.read_ahead > 0 ? o.read_ahead : 16 * options.batch_size;
   options.alignments = o.alignments;
   options.attention = o.attention;
+  options.joiner = o.joiner;
 
-  check_input(o.prefixes != "-" || o.input != "-",
-              "standard input cannot be both --input and --target-prefix");
   const Models models(o.models);
   const Translator translator(models.all(), options);
-  LineReader reader(o.input);
-  std::optional<LineReader> prefixes;
-  if (!o.prefixes.empty()) prefixes.emplace(o.prefixes);
+  std::vector<std::vector<std::string>> files{o.input};
+  if (!o.prefixes.empty()) files.push_back(o.prefixes);
+  SideBySide texts(files);
   Output out(o.output);
   Report report(o, options.max_source_length);
-  translator.run(lines_of(reader, prefixes), [&](const Translator::Result& result) {
+  translator.run(lines_of(texts), [&](const Translator::Result& result) {
     if (o.json) {
       write_json(result, o, models.first().target->vocabulary(), out);
     } else {

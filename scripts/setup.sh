@@ -6,6 +6,7 @@ packages=(
   g++ cmake ninja-build pkg-config   # compiler and build
   libhwy-dev                         # Highway: SIMD
   libutf8proc-dev zlib1g-dev         # Unicode normal forms, gzip
+  libsentencepiece-dev               # SentencePiece: subwords
   libcli11-dev nlohmann-json3-dev libfmt-dev  # options, JSON, formatting
   libgtest-dev                       # tests
 )

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-ladder=(base page tensor kernels autograd nn models data io train decode eval serve)
+ladder=(base page tensor kernels autograd nn models data io train decode eval serve lab)
 declare -A rank
 for i in "${!ladder[@]}"; do rank[${ladder[$i]}]=$i; done
 failed=0

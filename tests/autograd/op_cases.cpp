@@ -118,7 +118,8 @@ Grid plain_attention(const Grids& qkv, const AttentionSpec& spec, const Dropout&
           if (spec.visible && spec.visible.data<uint8_t>()[place + s] == 0) continue;
           Complex score = 0.0;
           for (int64_t d = h * head; d < (h + 1) * head; ++d) score += q[i][d] * k[spec.keys.begin[b] + s][d];
-          weight[static_cast<size_t>(s)] = std::exp(score / std::sqrt(static_cast<double>(head)));
+          const double divisor = spec.scaled ? std::sqrt(static_cast<double>(head)) : 1.0;
+          weight[static_cast<size_t>(s)] = std::exp(score / divisor);
           total += weight[static_cast<size_t>(s)];
         }
         for (int64_t s = 0; s < keys && total != 0.0; ++s) {
@@ -172,6 +173,31 @@ std::vector<OpCase> embedding_cases() {
                          return plain_dropout(y, next_dropout(p));
                        }});
     }
+  }
+  return cases;
+}
+
+std::vector<OpCase> rotary_cases() {
+  std::vector<OpCase> cases;
+  for (const auto& [rows, heads, head] :
+       {std::tuple<int64_t, int64_t, int64_t>{0, 1, 2}, {1, 1, 2}, {4, 3, 6}, {5, 2, 34}}) {
+    const Tensor places = integers({rows}, 9, 14), table = made({9, head}, 15);
+    cases.push_back({fmt::format("{}x{}x{}", rows, heads, head),
+                     {made({rows, heads * head}, 1)},
+                     [=](const Vars& v) { return ops::rotary(v[0], places, Var(table.to(v[0].dtype()))); },
+                     [=](const Grids& g) {
+                       // A pair of columns as one complex number, times cos + i sin. The columns are complex
+                       // themselves here, so both products are written out.
+                       Grid y(g[0].rows, g[0].columns);
+                       for (int64_t n = 0; n < y.rows; ++n) {
+                         for (int64_t c = 0; c < y.columns; c += 2) {
+                           const double* angle = table.row<double>(places.data<int32_t>()[n]) + c % head;
+                           y[n][c] = g[0][n][c] * angle[1] - g[0][n][c + 1] * angle[0];
+                           y[n][c + 1] = g[0][n][c] * angle[0] + g[0][n][c + 1] * angle[1];
+                         }
+                       }
+                       return y;
+                     }});
   }
   return cases;
 }
@@ -314,6 +340,7 @@ std::vector<OpCase> attention_cases() {
     spec.keys = Layout::packed(s.keys);
     spec.heads = s.heads;
     spec.causal = s.causal;
+    spec.scaled = s.heads != 2;
     if (s.masked) {
       spec.visible = kernel_tests::visibility(spec.block_elements(), 0.6, 5);
       // The first query sees nothing at all.
@@ -352,6 +379,7 @@ std::vector<OpCase> cross_entropy_cases() {
 const std::vector<OpRow>& op_table() {
   static const std::vector<OpRow> table{
       {"embedding", embedding_cases},
+      {"rotary", rotary_cases},
       {"linear", linear_cases},
       {"activation", activation_cases},
       {"linear_activation", linear_activation_cases},

@@ -103,5 +103,16 @@ TEST(InQuotes, IsOneLineOfValidText) {
   EXPECT_EQ(in_quotes("\u2028"), "\"\\u{2028}\"");
 }
 
+TEST(JoinPieces, JoinsWordsAsSubwordNmtDoes) {  // sed -r 's/(@@ )|(@@ ?$)//g'
+  EXPECT_EQ(join_pieces("ein Hau@@ s am Fl@@ u@@ ss", "@@"), "ein Haus am Fluss");
+  EXPECT_EQ(join_pieces("a@@", "@@"), "a");
+  EXPECT_EQ(join_pieces("a@@ ", "@@"), "a");
+  EXPECT_EQ(join_pieces("@@@ b", "@@"), "@b");
+  EXPECT_EQ(join_pieces("a@@b @@c @@ d", "@@"), "a@@b @@c d");
+  EXPECT_EQ(join_pieces("un\uFFED told", "\uFFED"), "untold");
+  EXPECT_EQ(join_pieces("a@@ b", ""), "a@@ b");
+  EXPECT_EQ(join_pieces("", "@@"), "");
+}
+
 }  // namespace
 }  // namespace transduce

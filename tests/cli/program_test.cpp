@@ -235,7 +235,7 @@ TEST_F(TrainedModel, MistakesEndWithOneLineAndStatusTwo) {
       {"score --model m --source two.txt", "--n-best"},
       {"score --model m --source two.txt --n-best three.txt", "line 1"},
       {"score --model m --source two.txt --target two.txt --max-target-length 0", "0"},
-      {"score --model m --source two.txt --target two.txt --target-prefix three.txt", "prefix"},
+      {"score --model m --source two.txt --target two.txt --target-prefix three.txt", "three.txt"},
       {"evaluate --model m", "--test"},
       {"evaluate --model m --test no-tab.tsv", "line 2"},
       {"evaluate --hypothesis two.txt --reference three.txt", "3"},
@@ -351,7 +351,7 @@ TEST(Help, EveryCommandExplainsItselfWithAnExample) {
   const Workplace place;
   const Result general = place.run("--help");
   EXPECT_EQ(general.status, 0);
-  for (const char* command : {"train", "translate", "score", "evaluate", "convert", "bench"}) {
+  for (const char* command : {"train", "translate", "score", "evaluate", "convert", "bench", "vocabulary"}) {
     EXPECT_NE(general.output.find(command), std::string::npos);
     const Result help = place.run(std::string(command) + " --help");
     EXPECT_EQ(help.status, 0);

@@ -82,14 +82,12 @@ TEST(ReadParallel, RefusesUnequalCounts) {  // modernmt#245, sockeye PR#119
                 "\" has 5; line i of one must belong to line i of the "
                 "other");
   EXPECT_EQ(error_of([&] { read_parallel({five}, {three}); }),
-            "\"" + five + "\" has 5 lines but \"" + three +
-                "\" has 3; line i of one must belong to line i of the "
-                "other");
+            error_of([&] { read_parallel({three}, {five}); }));                   // the shorter one first
   EXPECT_NE(error_of([&] { read_parallel({five, three}, {three, five}); }), "");  // equal in sum only
   EXPECT_EQ(error_of([&] {
               read_parallel({five, three}, {five});
             }),
-            "2 source files but 1 target files; give each source file its target file");
+            "2 files on one side but 1 on the other: each file needs the one that belongs to it");
 }
 
 TEST(ReadParallel, RefusesAnEmptySet) {

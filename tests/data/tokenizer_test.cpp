@@ -33,8 +33,7 @@ TEST(CharTokenizer, GivesBackWhatItHasSeen) {
   EXPECT_EQ(tokenizer->encode(text).size(), utf8_characters(text).size());
   EXPECT_EQ(tokenizer->encode(""), Ids{});
   EXPECT_EQ(tokenizer->decode({}), "");
-  EXPECT_EQ(tokenizer->kind(), TokenizerKind::character);
-  EXPECT_EQ(tokenizer->normal_form(), NormalForm::none);
+  EXPECT_EQ(tokenizer->spec(), characters);
 }
 
 TEST(CharTokenizer, ATabIsWhiteSpace) {  // argos-translate-files#11
@@ -112,17 +111,21 @@ TEST(Tokenizer, DecodesToValidTextWhateverTheOrder) {
 
 TEST(Tokenizer, VocabularyIsBounded) {
   const std::vector<std::string_view> lines = {"aaabbc"};
-  EXPECT_EQ(train_tokenizer(characters, lines, 6)->vocabulary(), Vocabulary::from_tokens({"a", "b"}));
-  EXPECT_EQ(train_tokenizer(characters, lines, 0, 3)->vocabulary(), Vocabulary::from_tokens({"a"}));
-  EXPECT_EQ(error_of([&] { train_tokenizer(characters, lines, 0, 4); }),
+  EXPECT_EQ(train_tokenizer(characters, lines, {6})->vocabulary(), Vocabulary::from_tokens({"a", "b"}));
+  EXPECT_EQ(train_tokenizer(characters, lines, {0, 3})->vocabulary(), Vocabulary::from_tokens({"a"}));
+  EXPECT_EQ(error_of([&] {
+              train_tokenizer(characters, lines, {0, 4});
+            }),
             "the vocabulary would be empty: 1 lines with 3 different tokens (char), none seen 4 times; give "
             "more text "
             "or a smaller minimum count");
 }
 
 TEST(TokenizerKind, Names) {
-  for (const auto* name : {"char", "word"}) EXPECT_STREQ(name_of(parse_tokenizer_kind(name)), name);
-  EXPECT_EQ(error_of([] { parse_tokenizer_kind("bpe"); }), "unknown tokenizer \"bpe\": give char or word");
+  for (const auto* name : {"char", "word", "sentencepiece"})
+    EXPECT_STREQ(name_of(parse_tokenizer_kind(name)), name);
+  EXPECT_EQ(error_of([] { parse_tokenizer_kind("bpe"); }),
+            "unknown tokenizer \"bpe\": give char, word or sentencepiece");
 }
 
 }  // namespace

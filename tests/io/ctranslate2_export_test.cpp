@@ -35,15 +35,23 @@ std::vector<float> all_of(const Seq2SeqModel& model) {
   return model.transformer->parameters().values().to_vector<float>();
 }
 
+// Why CTranslate2 cannot run such a model; empty where it can.
+std::string refusal_of(const TransformerConfig& config) {
+  if (config.encoder_layers == 0) return "CTranslate2 has no encoder without layers";
+  if (config.positions == PositionKind::rotary || !config.attention_scale) {
+    return "rotary positions and unscaled attention are not exported to CTranslate2";
+  }
+  return "";
+}
+
 TEST(CTranslate2Export, ModelsComeBackTheSame) {
   for (const model_tests::Variant& variant : model_tests::variants()) {
     TransformerConfig config = model_tests::small_config();
     variant.apply(config);
     const Seq2SeqModel model = made_up(config, 7);
     const TemporaryDirectory place;
-    if (config.encoder_layers == 0) {
-      EXPECT_EQ(error_of([&] { export_ctranslate2(place / "theirs", model); }),
-                "CTranslate2 has no encoder without layers");
+    if (const std::string refusal = refusal_of(config); !refusal.empty()) {
+      EXPECT_EQ(error_of([&] { export_ctranslate2(place / "theirs", model); }), refusal);
       continue;
     }
     export_ctranslate2(place / "theirs", model);
@@ -136,7 +144,7 @@ TEST(CTranslate2Export, CTranslate2FindsTheSame) {
   for (const model_tests::Variant& variant : model_tests::variants()) {
     TransformerConfig config = model_tests::small_config();
     variant.apply(config);
-    if (config.encoder_layers == 0) continue;
+    if (!refusal_of(config).empty()) continue;
     const Seq2SeqModel model = made_up(config, 11);
     train_briefly(model);
     const TemporaryDirectory place;

@@ -93,7 +93,7 @@ TEST_F(PublishedModel, HasTheExpectedConfiguration) {
   EXPECT_FALSE(c.source_end);
   EXPECT_TRUE(c.output_bias);
   EXPECT_EQ(c.tie, Tie::none);
-  EXPECT_EQ(model.source->kind(), TokenizerKind::character);
+  EXPECT_EQ(model.source->spec().kind, TokenizerKind::character);
 }
 
 TEST_F(PublishedModel, EncoderOutputIsTheExpected) {

@@ -108,7 +108,7 @@ TEST_F(Import, OldFileComputesTheSame) {
   EXPECT_EQ(c.norm, NormPlacement::pre);
   EXPECT_FALSE(c.source_end);
   EXPECT_EQ(c.tie, Tie::none);
-  EXPECT_EQ(model.source->kind(), TokenizerKind::character);
+  EXPECT_EQ(model.source->spec().kind, TokenizerKind::character);
   EXPECT_EQ(model.target->vocabulary().token(4), "x");
   EXPECT_LT(deviation(model), 1e-5);
 
@@ -371,7 +371,7 @@ TEST_F(Import, VocabulariesAreFoundOrNamed) {
       directory_.file("other.json", R"(["<blank>", "<s>", "</s>", "a", "\n", "longer"])");
   const Seq2SeqModel model = import(options);
   EXPECT_EQ(model.source->vocabulary().token(5), "\n");
-  EXPECT_EQ(model.source->kind(), TokenizerKind::word) << "not every token is a character";
+  EXPECT_EQ(model.source->spec().kind, TokenizerKind::word) << "not every token is a character";
   for (const char* broken : {"", "{}", "[1]", "[\"a\"", "null"}) {
     directory_.file("other.json", broken);
     EXPECT_NE(refusal(heads(model_.file()), options), "") << broken;

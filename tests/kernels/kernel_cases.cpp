@@ -41,6 +41,27 @@ Cases embedding_cases() {
   return cases;
 }
 
+Cases rotary_cases() {
+  Cases cases;
+  uint64_t seed = 60000;
+  for (const int64_t head : {2, 4, 10, 16, 34, 64}) {
+    for (const int64_t rows : {0, 1, 7, 300}) {
+      const int64_t width = 3 * head, beside = rows == 7 ? 5 : 0;  // x and dx are columns of wider matrices
+      KernelCase c{fmt::format("rotary N={} D={}", rows, head)};
+      c.seed = seed += 20;
+      c.input("x", {rows, width + beside}).input("dy", {rows, width}).input("table", {6, head});
+      c.input("positions", integers({rows}, 6, seed));
+      c.output("y", {rows, width}, {2, 1}).output("dx", {rows, width + beside}, {3, 1});
+      c.run = [=](Backend& backend, const NamedTensors& t) {
+        backend.rotary(t.columns("x", beside, beside + width), t("positions"), t("table"), t("y"));
+        backend.rotary_backward(t("dy"), t("positions"), t("table"), t.columns("dx", beside, beside + width));
+      };
+      cases.push_back(c);
+    }
+  }
+  return cases;
+}
+
 // x and y are columns of wider matrices when `beside` > 0.
 KernelCase linear_case(int64_t rows, int64_t in, int64_t out, bool with_bias, int64_t beside,
                        const std::string& only, uint64_t seed) {
@@ -60,7 +81,8 @@ KernelCase linear_case(int64_t rows, int64_t in, int64_t out, bool with_bias, in
   c.run = [=](Backend& backend, const NamedTensors& t) {
     const Tensor x = t.columns("x", beside, beside + in);
     backend.linear(x, t("weight"), t("bias"), t.columns("y", beside, beside + out));
-    if (const Tensor packed = backend.pack(t("weight")); packed && rows > Backend::few_rows) {  // the same, to the bit
+    if (const Tensor packed = backend.pack(t("weight"));
+        packed && rows > Backend::few_rows) {  // the same, to the bit
       const Tensor again({rows, out}, DType::float32);
       backend.linear_packed(x, packed, t("bias"), again);
       if (again.to_vector<float>() != t.columns("y", beside, beside + out).to_vector<float>()) {
@@ -354,6 +376,10 @@ Cases self_attention_cases() {
   AttentionCase large{"large scores", attention_spec({20, 9}, {20, 9}, 2, true, 1, 0, seed), 32, true};
   large.score_deviation = 100;
   cases.push_back(attention_case(large, seed += 20));
+  AttentionCase unscaled{"unscaled", attention_spec({20, 9}, {20, 9}, 2, true, 1, 0, seed), 32, true};
+  unscaled.spec.scaled = false;
+  unscaled.score_deviation = 4;
+  cases.push_back(attention_case(unscaled, seed += 20));
   AttentionCase blind{"nothing visible", attention_spec({4, 9}, {4, 9}, 2, false, 0, 0, seed), 32, true};
   blind.keep_weights = true;
   cases.push_back(attention_case(blind, seed += 20));
@@ -568,6 +594,7 @@ Cases flat_cases() {
 const std::vector<KernelFamily>& kernel_families() {
   static const std::vector<KernelFamily> families = {
       {"Embedding", embedding_cases},
+      {"Rotary", rotary_cases},
       {"Linear", linear_cases},
       {"Activation", activation_cases},
       {"LinearActivation", linear_activation_cases},

@@ -120,6 +120,20 @@ TEST(ReferenceGradient, Embedding) {
   }
 }
 
+TEST(ReferenceGradient, Rotary) {
+  const Tensor positions = Tensor::of<int32_t>({3}, {2, 0, 5}), table = normal({6, 4}, DType::float64, 9);
+  Differentiable op{"rotary", {normal({3, 8}, DType::float64, 1)}, {}, {}};
+  op.forward = [=](const Tensors& in) {
+    Tensor y({3, 8}, in[0].dtype());
+    reference().rotary(in[0], positions, table.to(in[0].dtype()), y);
+    return y;
+  };
+  op.backward = [=](const Tensor& dy, const Tensors&, const Tensors& d) {
+    reference().rotary_backward(dy, positions, table, d[0]);
+  };
+  check_gradients(op);
+}
+
 TEST(ReferenceGradient, Linear) {
   for (const bool with_bias : {false, true}) {
     // Column ranges of wider matrices: x is columns 2..8 of (5, 9), y columns 1..3 of (5, 6).

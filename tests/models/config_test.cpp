@@ -109,6 +109,7 @@ TEST(ConfigJson, RoundTrips) {
     EXPECT_EQ(back.positions, config.positions);
     EXPECT_EQ(back.tie, config.tie);
     EXPECT_EQ(back.embedding_scale, config.embedding_scale);
+    EXPECT_EQ(back.attention_scale, config.attention_scale);
     EXPECT_EQ(back.output_bias, config.output_bias);
     EXPECT_EQ(back.norm_epsilon, config.norm_epsilon);
     EXPECT_EQ(back.attention_dropout, config.attention_dropout);
@@ -219,6 +220,11 @@ TEST(ConfigTest, AxesOfImportedModelsAreKeptAndHaveDefaults) {
   EXPECT_THROW(config.validate(), InputError) << "an offset into a learned table";
   config.position_offset = 0;
   EXPECT_NO_THROW(config.validate());
+  config.positions = PositionKind::rotary;
+  EXPECT_NO_THROW(config.validate());
+  config.heads = config.width;
+  EXPECT_THROW(config.validate(), InputError) << "heads of one column have no pair to turn";
+  config.positions = PositionKind::learned;
   config.width = config.heads = 2;
   EXPECT_THROW(config.validate(), InputError) << "one timescale that ends where it begins";
 }

@@ -57,6 +57,12 @@ inline const std::vector<Variant>& variants() {
          c.activation = Activation::swish;
          c.embedding_scale = false;
        }},
+      {"pre_rotary_unscaled_attention",
+       [](TransformerConfig& c) {
+         c.norm = NormPlacement::pre;
+         c.positions = PositionKind::rotary;
+         c.attention_scale = false;
+       }},
       {"post_rms_gelu_tanh_no_encoder_layers",
        [](TransformerConfig& c) {
          c.norm_kind = NormKind::rms;

@@ -146,6 +146,61 @@ TEST(LearnedPositionsTest, EndWhereTheTableEnds) {
   }
 }
 
+// PyTorch 2.13, float64: view_as_complex(x.reshape(N, H, D / 2, 2)) * polar(1, position * 10000^(-2i / D)).
+TEST(RotaryTest, EqualsPyTorchsComplexProduct) {
+  const UseBackend use(reference_backend());
+  ParameterSet set;
+  const Rotary rotary(Scope(set), 4);
+  const Var x(Tensor::of<double>(
+      {3, 8}, {-1.25, -0.25, 0.75, -1.0, 0.0, 1.0,   -0.75, 0.25, 1.25, -0.5, 0.5,   -1.25,
+               -0.25, 0.75,  -1.0, 0.0,  1.0, -0.75, 0.25,  1.25, -0.5, 0.5,  -1.25, -0.25}));
+  const checks::Values expected{-1.25,
+                                -0.25,
+                                0.75,
+                                -1,
+                                0,
+                                1,
+                                -0.75,
+                                0.25,  //
+                                1.09611337473912,
+                                0.781687578075801,
+                                0.512474791876041,
+                                -1.24493758385375,
+                                -0.766178815072957,
+                                0.194858983199131,
+                                -0.999950000416665,
+                                -0.00999983333416666,  //
+                                1.2466422033824,
+                                0.0915599079613106,
+                                0.161959190891404,
+                                1.26442446215098,
+                                -0.705444426531047,
+                                0.0484578278122578,
+                                -1.22945303848222,
+                                -0.336816309235236};
+  const Var y = rotary(x, Tensor::of<int32_t>({3}, {0, 1, 7}));
+  checks::expect_close(checks::values_of(y.value()), expected, 1e-14, "turned");
+  EXPECT_EQ(set.count(), 0);
+}
+
+// What rotary positions are for: a query's product with a key depends on how far apart they stand.
+TEST(RotaryTest, ProductsDependOnTheDistance) {
+  const UseBackend use(reference_backend());
+  ParameterSet set;
+  const Rotary rotary(Scope(set), 6);
+  const Tensor query = Tensor::of<double>({1, 6}, {0.3, -1.2, 0.7, 0.1, 2.0, -0.4});
+  const Tensor key = Tensor::of<double>({1, 6}, {1.1, 0.2, -0.6, 0.9, -0.5, 0.8});
+  const auto product = [&](int32_t at, int32_t other) {
+    const auto q = checks::values_of(rotary(Var(query), Tensor::of<int32_t>({1}, {at})).value());
+    const auto k = checks::values_of(rotary(Var(key), Tensor::of<int32_t>({1}, {other})).value());
+    double sum = 0;
+    for (size_t i = 0; i < q.size(); ++i) sum += q[i] * k[i];
+    return sum;
+  };
+  EXPECT_NEAR(product(3, 5), product(103, 105), 1e-12);
+  EXPECT_GT(std::abs(product(3, 5) - product(3, 6)), 0.1);
+}
+
 TEST(TokenEmbeddingTest, ScalesTheTokenAndAddsThePlace) {
   const UseBackend use(reference_backend());
   ParameterSet set;

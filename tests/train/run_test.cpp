@@ -53,7 +53,7 @@ class Runs : public ::testing::Test {
       pairs_.push_back({text, std::string(text.rbegin(), text.rend())});
     }
     std::vector<std::string_view> texts = sources_of(pairs_);
-    tokenizer_ = train_tokenizer({TokenizerKind::character, NormalForm::none}, texts, 0, 1);
+    tokenizer_ = train_tokenizer({TokenizerKind::character, NormalForm::none}, texts);
     examples_ = encode_pairs(pairs_, *tokenizer_, *tokenizer_);
     options_.steps = 12;
   }

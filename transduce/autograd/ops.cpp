@@ -153,6 +153,24 @@ Var embedding(const EmbeddingInputs& in, double scale, float p) {
   });
 }
 
+Var rotary(const Var& x, const Tensor& positions, const Var& table) {
+  check_whole("rotary", "table", table);
+  check_matrix("rotary", "x", x);
+  check_ids("rotary", "position", positions, table.dim(0));
+  const int64_t head = table.dim(1);
+  if (head < 2 || head % 2 != 0 || x.dim(1) % head != 0 || positions.size() != x.dim(0)) {
+    fail_input(
+        "[rotary] expected x (N, heads * D) with D = {}, which must be even, and N = {}, the positions, got "
+        "{}",
+        head, positions.size(), to_string(x.shape()));
+  }
+  Tensor y(x.shape(), x.dtype());
+  current_backend().rotary(x.value(), positions, table.value(), y);
+  return result(y, recording(x), [=](const Var& out) {
+    current_backend().rotary_backward(out.gradient(), positions, table.value(), x.gradient());
+  });
+}
+
 Var linear(const Var& x, const Var& weight, const Var& bias) {
   check_linear("linear", x, weight, bias);
   Tensor y({x.dim(0), weight.dim(0)}, x.dtype());

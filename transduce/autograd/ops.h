@@ -19,6 +19,9 @@ struct EmbeddingInputs {
 };
 Var embedding(const EmbeddingInputs& inputs, double scale, float dropout);
 
+// x (N, heads * D), positions (N) int32, table (P, D) -> (N, heads * D): rotary positions.
+Var rotary(const Var& x, const Tensor& positions, const Var& table);
+
 // x (N, I), weight (O, I), bias (O) or empty -> (N, O)
 Var linear(const Var& x, const Var& weight, const Var& bias);
 

@@ -193,6 +193,22 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
   return join_parts(parts, separator);
 }
 
+std::string join_pieces(std::string_view text, std::string_view joiner) {
+  std::string joined;
+  while (!joiner.empty()) {
+    size_t at = text.find(joiner);
+    const auto ends_piece = [&] {
+      const size_t end = at + joiner.size();
+      return end == text.size() || text[end] == ' ';
+    };
+    while (at != std::string_view::npos && !ends_piece()) at = text.find(joiner, at + 1);
+    if (at == std::string_view::npos) break;
+    joined += text.substr(0, at);
+    text.remove_prefix(std::min(at + joiner.size() + 1, text.size()));
+  }
+  return joined + std::string(text);
+}
+
 std::string in_quotes(std::string_view text, size_t max_bytes) {
   std::string shown = "\"";
   while (!text.empty()) {

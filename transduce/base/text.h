@@ -45,6 +45,10 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 std::string join(const std::vector<std::string_view>& parts, std::string_view separator);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 
+// `text` with the words joined that were split beforehand: `joiner` at the end of a piece goes, together with
+// the blank after it ("@@": "Hau@@ s" becomes "Haus"). An empty joiner changes nothing.
+std::string join_pieces(std::string_view text, std::string_view joiner);
+
 // `text` in double quotes for an error message: always one line and valid UTF-8, at most `max_bytes` of it
 // shown.
 std::string in_quotes(std::string_view text, size_t max_bytes = 200);

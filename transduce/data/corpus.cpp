@@ -15,22 +15,6 @@ std::string list_names(const std::vector<std::string>& files) {
   return join(names, ", ");
 }
 
-void read_parallel_files(const std::string& source_file, const std::string& target_file,
-                         std::vector<TextPair>& pairs) {
-  LineReader sources(source_file), targets(target_file);
-  for (;;) {
-    TextPair pair;
-    const bool has_source = sources.next(pair.source), has_target = targets.next(pair.target);
-    if (!has_source && !has_target) return;
-    if (has_source != has_target) {
-      const int64_t source_lines = sources.count(), target_lines = targets.count();
-      fail_input("{} has {} lines but {} has {}; line i of one must belong to line i of the other",
-                 sources.name(), source_lines, targets.name(), target_lines);
-    }
-    pairs.push_back(std::move(pair));
-  }
-}
-
 std::vector<std::string_view> sides_of(const std::vector<TextPair>& pairs, std::string TextPair::*side) {
   std::vector<std::string_view> texts;
   texts.reserve(pairs.size());
@@ -38,21 +22,98 @@ std::vector<std::string_view> sides_of(const std::vector<TextPair>& pairs, std::
   return texts;
 }
 
+// The texts of each side draw from streams of their own, epoch after epoch ("sample" in ASCII).
+constexpr uint64_t first_stream = 0x73616D706C650000;
+
+std::vector<std::vector<int32_t>> sample_side(const std::vector<std::string_view>& texts,
+                                              const Tokenizer& tokenizer, double alpha, RandomKey key) {
+  if (tokenizer.spec().kind == TokenizerKind::sentencepiece) return tokenizer.sample(texts, alpha, key);
+  std::vector<std::vector<int32_t>> ids;
+  for (const auto text : texts) ids.push_back(tokenizer.encode(text));
+  return ids;
+}
+
 }  // namespace
+
+SideBySide::SideBySide(std::vector<std::vector<std::string>> texts) : texts_(std::move(texts)) {
+  int64_t standard_inputs = 0;
+  for (const auto& files : texts_) {
+    check_input(files.size() == texts_[0].size(),
+                "{} files on one side but {} on the other: each file needs the one that belongs to it",
+                texts_[0].size(), files.size());
+    standard_inputs += std::count(files.begin(), files.end(), "-");
+  }
+  check_input(standard_inputs <= 1, "standard input (-) can be one of the files only");
+  if (!texts_.empty() && !texts_[0].empty()) open();
+}
+
+void SideBySide::open() {
+  readers_.clear();
+  for (const auto& files : texts_) readers_.emplace_back(files[file_]);
+}
+
+bool SideBySide::next(std::vector<std::string>& lines) {
+  lines.resize(texts_.size());
+  while (!readers_.empty()) {
+    size_t ended = 0, shorter = 0;
+    for (size_t t = 0; t < readers_.size(); ++t) {
+      if (readers_[t].next(lines[t])) continue;
+      ++ended;
+      shorter = t;
+    }
+    if (ended == 0) {
+      ++number_;
+      return true;
+    }
+    if (ended < readers_.size()) fail_unequal(shorter);
+    if (file_ + 1 == texts_[0].size()) return false;
+    ++file_;
+    open();
+  }
+  return false;
+}
+
+bool SideBySide::ready() const {
+  return std::all_of(readers_.begin(), readers_.end(), [](const LineReader& r) { return r.ready(); });
+}
+
+std::string SideBySide::place(size_t text) const {
+  return fmt::format("{}, line {}", readers_[text].name(), readers_[text].number());
+}
+
+void SideBySide::fail_unequal(size_t shorter) {
+  size_t longer = shorter;
+  for (size_t t = 0; t < readers_.size(); ++t) {
+    // Who writes to standard input may never end.
+    const bool counted = texts_[t][file_] != "-";
+    if ((counted ? readers_[t].count() : readers_[t].number()) > readers_[longer].number()) longer = t;
+  }
+  const bool open_end = texts_[longer][file_] == "-";
+  fail_input("{} has {} lines but {} has {}{}; line i of one must belong to line i of the other",
+             readers_[shorter].name(), readers_[shorter].number(), readers_[longer].name(),
+             readers_[longer].number(), open_end ? " or more" : "");
+}
+
+LineSource line_source(const std::vector<std::string>& files) {
+  return [reader = std::make_shared<SideBySide>(std::vector<std::vector<std::string>>{files}),
+          lines = std::vector<std::string>()](std::string& line) mutable {
+    if (!reader->next(lines)) return false;
+    line = std::move(lines[0]);
+    return true;
+  };
+}
 
 std::vector<TextPair> read_pairs(const std::vector<std::string>& files) {
   std::vector<TextPair> pairs;
-  for (const auto& file : files) {
-    LineReader reader(file);
-    for (std::string line; reader.next(line);) {
-      const auto tabs = std::count(line.begin(), line.end(), '\t');
-      check_input(
-          tabs == 1,
-          "{}, line {}: expected source<TAB>target with one tab, found {} in {}; correct or remove the line",
-          reader.name(), reader.number(), tabs == 0 ? "none" : std::to_string(tabs), in_quotes(line, 60));
-      const size_t tab = line.find('\t');
-      pairs.push_back({line.substr(0, tab), line.substr(tab + 1)});
-    }
+  SideBySide text({files});
+  for (std::vector<std::string> lines; text.next(lines);) {
+    const std::string& line = lines[0];
+    const auto tabs = std::count(line.begin(), line.end(), '\t');
+    check_input(tabs == 1,
+                "{}: expected source<TAB>target with one tab, found {} in {}; correct or remove the line",
+                text.place(), tabs == 0 ? "none" : std::to_string(tabs), in_quotes(line, 60));
+    const size_t tab = line.find('\t');
+    pairs.push_back({line.substr(0, tab), line.substr(tab + 1)});
   }
   check_input(!pairs.empty(), "no sentence pair in {}; give files with lines source<TAB>target",
               files.empty() ? "an empty list of files" : list_names(files));
@@ -61,12 +122,11 @@ std::vector<TextPair> read_pairs(const std::vector<std::string>& files) {
 
 std::vector<TextPair> read_parallel(const std::vector<std::string>& source_files,
                                     const std::vector<std::string>& target_files) {
-  check_input(source_files.size() == target_files.size(),
-              "{} source files but {} target files; give each source file its target file",
-              source_files.size(), target_files.size());
   std::vector<TextPair> pairs;
-  for (size_t i = 0; i < source_files.size(); ++i)
-    read_parallel_files(source_files[i], target_files[i], pairs);
+  SideBySide texts({source_files, target_files});
+  for (std::vector<std::string> lines; texts.next(lines);) {
+    pairs.push_back({std::move(lines[0]), std::move(lines[1])});
+  }
   check_input(!pairs.empty(), "no sentence pair in {} and {}; give files with one sentence a line",
               source_files.empty() ? "an empty list of files" : list_names(source_files),
               target_files.empty() ? "an empty list of files" : list_names(target_files));
@@ -90,6 +150,49 @@ std::vector<Example> encode_pairs(const std::vector<TextPair>& pairs, const Toke
     }
   });
   return examples;
+}
+
+std::vector<Example> sample_pairs(const std::vector<TextPair>& pairs, const Tokenizer& source_tokenizer,
+                                  const Tokenizer& target_tokenizer, const SubwordSampling& sampling,
+                                  uint64_t epoch) {
+  const uint64_t stream = first_stream + 2 * epoch;
+  auto sources = sample_side(sources_of(pairs), source_tokenizer, sampling.alpha, {sampling.seed, stream});
+  auto targets =
+      sample_side(targets_of(pairs), target_tokenizer, sampling.alpha, {sampling.seed, stream + 1});
+  std::vector<Example> examples(pairs.size());
+  for (size_t i = 0; i < pairs.size(); ++i) examples[i] = {std::move(sources[i]), std::move(targets[i])};
+  return examples;
+}
+
+LengthReport limit_lengths(const LengthLimit& limit, std::vector<Example>& examples,
+                           std::vector<TextPair>* pairs) {
+  LengthReport report;
+  size_t kept = 0;
+  for (size_t i = 0; i < examples.size(); ++i) {
+    Example& example = examples[i];
+    const auto tokens = static_cast<int64_t>(std::max(example.source.size(), example.target.size()));
+    ++report.pairs;
+    if (tokens > report.longest) {
+      report.longest = tokens;
+      report.longest_pair = report.pairs;
+    }
+    const bool over = limit.tokens > 0 && tokens > limit.tokens;
+    if (over) ++report.over;
+    if (over && !limit.cut) continue;
+    if (over) {
+      const auto most = static_cast<size_t>(limit.tokens);
+      example.source.resize(std::min(example.source.size(), most));
+      example.target.resize(std::min(example.target.size(), most));
+    }
+    if (kept != i) {
+      examples[kept] = std::move(example);
+      if (pairs != nullptr) (*pairs)[kept] = std::move((*pairs)[i]);
+    }
+    ++kept;
+  }
+  examples.resize(kept);
+  if (pairs != nullptr) pairs->resize(kept);
+  return report;
 }
 
 }  // namespace transduce

@@ -7,9 +7,44 @@
 #include <string_view>
 #include <vector>
 
+#include "transduce/base/file.h"
 #include "transduce/data/tokenizer.h"
 
 namespace transduce {
+
+// Texts whose lines belong together, read side by side. Each is a list of files that follow one another: line
+// i of a text's file j belongs to line i of the other texts' file j.
+class SideBySide {
+ public:
+  // "-" is standard input. Errors: InputError when the lists differ in length or standard input is named
+  // twice; as LineReader.
+  explicit SideBySide(std::vector<std::vector<std::string>> texts);
+
+  // Sets lines[t] to the next line of text t and returns true; false at the end of all. Errors: InputError
+  // with both numbers of lines when a file ends before one that belongs to it; as LineReader.
+  bool next(std::vector<std::string>& lines);
+
+  // Whether next() need not wait (see LineReader::ready).
+  bool ready() const;
+
+  // What error messages call the line last given: "\"a.txt\", line 3".
+  std::string place(size_t text = 0) const;
+
+  // The number of lines given so far, of all files.
+  int64_t number() const { return number_; }
+
+ private:
+  void open();
+  [[noreturn]] void fail_unequal(size_t shorter);
+
+  std::vector<std::vector<std::string>> texts_;
+  std::vector<LineReader> readers_;  // of each text's present file
+  size_t file_ = 0;
+  int64_t number_ = 0;
+};
+
+// The lines of a text of several files, one after the other. Errors of a call: as SideBySide.
+LineSource line_source(const std::vector<std::string>& files);
 
 struct TextPair {
   std::string source, target;
@@ -21,9 +56,8 @@ struct TextPair {
 // the file and line that has no tab or more than one; naming the files when they hold no pair at all.
 std::vector<TextPair> read_pairs(const std::vector<std::string>& files);
 
-// The pairs of files that hold one side each: line i of a source file belongs to line i of its target file. A
-// tab is ordinary white space there. Errors: InputError when the numbers of files, or the numbers of lines of
-// two files that belong together, differ (with both counts); naming the files when they hold no pair at all.
+// The pairs of files that hold one side each (see SideBySide, also for the errors). A tab is ordinary white
+// space there. Errors also: InputError naming the files when they hold no pair at all.
 std::vector<TextPair> read_parallel(const std::vector<std::string>& source_files,
                                     const std::vector<std::string>& target_files);
 
@@ -41,5 +75,35 @@ struct Example {
 // Example i is pair i. Runs on all threads.
 std::vector<Example> encode_pairs(const std::vector<TextPair>& pairs, const Tokenizer& source_tokenizer,
                                   const Tokenizer& target_tokenizer);
+
+// How texts are cut at random for training, anew each epoch (see Tokenizer::sample).
+struct SubwordSampling {
+  double alpha = 0.0;  // above 0 to 1; 0: texts are cut the one best way
+  uint64_t seed = 0;
+};
+
+// The same with texts cut at random: a pure function of the arguments. Tokenizers that know one way only cut
+// that way. Errors: InputError when neither knows more.
+std::vector<Example> sample_pairs(const std::vector<TextPair>& pairs, const Tokenizer& source_tokenizer,
+                                  const Tokenizer& target_tokenizer, const SubwordSampling& sampling,
+                                  uint64_t epoch);
+
+// How long the texts of a pair may be.
+struct LengthLimit {
+  int64_t tokens = 0;  // on either side, end symbols not counted; 0: no limit
+  bool cut = false;    // longer ones are cut off there; else the pair is left out
+};
+
+// What became of pairs above the limit.
+struct LengthReport {
+  int64_t pairs = 0, over = 0;
+  int64_t longest = 0;       // tokens of the longest text, as it was
+  int64_t longest_pair = 0;  // its number, from 1
+};
+
+// Applies a limit to examples; the order stays. With `pairs`, which belong to them, the pairs of those that
+// are left out go too.
+LengthReport limit_lengths(const LengthLimit& limit, std::vector<Example>& examples,
+                           std::vector<TextPair>* pairs = nullptr);
 
 }  // namespace transduce

@@ -4,12 +4,18 @@
 #include <utility>
 
 #include "transduce/base/error.h"
+#include "transduce/base/file.h"
+#include "transduce/data/sentencepiece.h"
+#include "transduce/data/sentencepiece_check.h"
 
 namespace transduce {
 namespace {
 
 constexpr std::pair<const char*, TokenizerKind> kinds[] = {{"char", TokenizerKind::character},
-                                                           {"word", TokenizerKind::word}};
+                                                           {"word", TokenizerKind::word},
+                                                           {"sentencepiece", TokenizerKind::sentencepiece}};
+constexpr std::pair<const char*, VocabularyOptions::Model> models[] = {
+    {"unigram", VocabularyOptions::Model::unigram}, {"bpe", VocabularyOptions::Model::bpe}};
 
 // The tokens of text in normal form. They view into `text`, whose tabs may become blanks.
 std::vector<std::string_view> cut(TokenizerKind kind, std::string& text) {
@@ -23,11 +29,11 @@ std::vector<std::string_view> cut(TokenizerKind kind, std::string& text) {
 class LookupTokenizer : public Tokenizer {
  public:
   LookupTokenizer(const TokenizerSpec& spec, Vocabulary vocabulary)
-      : spec_(spec), vocabulary_(std::move(vocabulary)) {}
+      : Tokenizer(spec), vocabulary_(std::move(vocabulary)) {}
 
   std::vector<int32_t> encode(std::string_view text) const override {
-    std::string normal = normalize(text, spec_.normal_form);
-    const auto tokens = cut(spec_.kind, normal);
+    std::string whole = normal(text);
+    const auto tokens = cut(spec().kind, whole);
     std::vector<int32_t> ids;
     ids.reserve(tokens.size());
     for (const auto token : tokens) ids.push_back(vocabulary_.id(token));
@@ -40,16 +46,13 @@ class LookupTokenizer : public Tokenizer {
       const std::string& token = vocabulary_.token(id);
       if (!Vocabulary::is_special(id) || id == Vocabulary::unknown) tokens.push_back(token);
     }
-    const std::string text = join(tokens, spec_.kind == TokenizerKind::word ? " " : "");
-    return spec_.normal_form == NormalForm::nfd ? normalize(text, NormalForm::nfc) : text;
+    return shown(join(tokens, spec().kind == TokenizerKind::word ? " " : ""));
   }
 
   const Vocabulary& vocabulary() const override { return vocabulary_; }
-  TokenizerKind kind() const override { return spec_.kind; }
-  NormalForm normal_form() const override { return spec_.normal_form; }
+  std::string file_content() const override { return vocabulary_.to_text(); }
 
  private:
-  TokenizerSpec spec_;
   Vocabulary vocabulary_;
 };
 
@@ -65,13 +68,27 @@ void count_tokens(const TokenizerSpec& spec, std::string_view line, TokenCounts&
   }
 }
 
+std::unique_ptr<Tokenizer> train_lookup(const TokenizerSpec& spec, const LineSource& lines,
+                                        const VocabularyOptions& options) {
+  TokenCounts counts;
+  int64_t line_count = 0;
+  for (std::string line; lines(line); ++line_count) count_tokens(spec, line, counts);
+  Vocabulary vocabulary = Vocabulary::from_counts(counts, options.size, options.min_count);
+  check_input(
+      vocabulary.size() > Vocabulary::special_symbols,
+      "the vocabulary would be empty: {} lines with {} different tokens ({}), none seen {} times; give more "
+      "text or a smaller minimum count",
+      line_count, counts.size(), name_of(spec.kind), options.min_count);
+  return make_tokenizer(spec, std::move(vocabulary));
+}
+
 }  // namespace
 
 TokenizerKind parse_tokenizer_kind(std::string_view name) {
   for (const auto& [known, kind] : kinds) {
     if (name == known) return kind;
   }
-  fail_input("unknown tokenizer {}: give char or word", in_quotes(name));
+  fail_input("unknown tokenizer {}: give char, word or sentencepiece", in_quotes(name));
 }
 
 const char* name_of(TokenizerKind kind) {
@@ -81,21 +98,58 @@ const char* name_of(TokenizerKind kind) {
   return "?";
 }
 
+VocabularyOptions::Model parse_sentencepiece_model(std::string_view name) {
+  for (const auto& [known, model] : models) {
+    if (name == known) return model;
+  }
+  fail_input("unknown SentencePiece model {}: give unigram or bpe", in_quotes(name));
+}
+
+const char* name_of(VocabularyOptions::Model model) {
+  for (const auto& [name, known] : models) {
+    if (model == known) return name;
+  }
+  return "?";
+}
+
+std::vector<std::vector<int32_t>> Tokenizer::sample(std::span<const std::string_view>, double,
+                                                    RandomKey) const {
+  fail_input("the tokenizer {} knows one way to cut a text: sampling goes with sentencepiece",
+             name_of(spec_.kind));
+}
+
+std::string Tokenizer::shown(std::string text) const {
+  return spec_.normal_form == NormalForm::nfd ? normalize(text, NormalForm::nfc) : text;
+}
+
 std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerSpec& spec, Vocabulary vocabulary) {
+  check_input(spec.kind != TokenizerKind::sentencepiece,
+              "a sentencepiece tokenizer needs its model file, a vocabulary is not enough");
   return std::make_unique<LookupTokenizer>(spec, std::move(vocabulary));
 }
 
+std::unique_ptr<Tokenizer> read_tokenizer(const TokenizerSpec& spec, const std::string& path) {
+  if (spec.kind != TokenizerKind::sentencepiece) return make_tokenizer(spec, Vocabulary::read(path));
+  return make_sentencepiece_tokenizer(spec, read_file(path, max_sentencepiece_bytes), in_quotes(path, 4096));
+}
+
+std::unique_ptr<Tokenizer> train_tokenizer(const TokenizerSpec& spec, const LineSource& lines,
+                                           const VocabularyOptions& options) {
+  if (spec.kind != TokenizerKind::sentencepiece) return train_lookup(spec, lines, options);
+  return make_sentencepiece_tokenizer(spec, train_sentencepiece(spec, lines, options), "what was trained");
+}
+
 std::unique_ptr<Tokenizer> train_tokenizer(const TokenizerSpec& spec, std::span<const std::string_view> lines,
-                                           int64_t max_size, int64_t min_count) {
-  TokenCounts counts;
-  for (const auto line : lines) count_tokens(spec, line, counts);
-  Vocabulary vocabulary = Vocabulary::from_counts(counts, max_size, min_count);
-  check_input(
-      vocabulary.size() > Vocabulary::special_symbols,
-      "the vocabulary would be empty: {} lines with {} different tokens ({}), none seen {} times; give more "
-      "text or a smaller minimum count",
-      lines.size(), counts.size(), name_of(spec.kind), min_count);
-  return make_tokenizer(spec, std::move(vocabulary));
+                                           const VocabularyOptions& options) {
+  size_t next = 0;
+  return train_tokenizer(
+      spec,
+      [&](std::string& line) {
+        if (next == lines.size()) return false;
+        line = lines[next++];
+        return true;
+      },
+      options);
 }
 
 }  // namespace transduce

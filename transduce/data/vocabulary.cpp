@@ -169,14 +169,15 @@ Vocabulary Vocabulary::read(const std::string& path) {
   return vocabulary;
 }
 
-void Vocabulary::write(const std::string& path) const {
-  AtomicFile file(path);
+std::string Vocabulary::to_text() const {
+  std::string text;
   for (size_t id = 0; id < tokens_.size(); ++id) {
-    file.write(id < special_symbols ? tokens_[id] : escape_token(tokens_[id]));
-    file.write("\n");
+    text += (id < special_symbols ? tokens_[id] : escape_token(tokens_[id])) + "\n";
   }
-  file.commit();
+  return text;
 }
+
+void Vocabulary::write(const std::string& path) const { write_file_atomic(path, to_text()); }
 
 std::string escape_token(std::string_view token) {
   if (token.empty()) return "\\e";

@@ -61,6 +61,8 @@ class Vocabulary {
   // named with both lines. Errors of write: as AtomicFile.
   static Vocabulary read(const std::string& path);
   void write(const std::string& path) const;
+  // The bytes of that file.
+  std::string to_text() const;
 
   bool operator==(const Vocabulary& other) const { return tokens_ == other.tokens_; }
 

@@ -19,7 +19,7 @@ constexpr int64_t kMaxPrefix = 1024;
 bool is_blank(const std::string& text) { return split_whitespace(text).empty(); }
 
 bool same(const Tokenizer& a, const Tokenizer& b) {
-  return a.kind() == b.kind() && a.normal_form() == b.normal_form() && a.vocabulary() == b.vocabulary();
+  return a.spec() == b.spec() && a.file_content() == b.file_content();
 }
 
 std::vector<int32_t> known_tokens(const Tokenizer& tokenizer, const std::string& text, const char* what) {
@@ -85,10 +85,13 @@ Translator::Translator(std::vector<const Seq2SeqModel*> models, const Options& o
 
 // A prefix stands as it was given, also where the vocabulary does not know it all.
 std::string Translator::text_of(const std::vector<int32_t>& tokens, const std::string& prefix) const {
-  const std::string text = first().target->decode(tokens);
-  if (prefix.empty()) return text;
-  const std::string known = first().target->decode(first().target->encode(prefix));
-  return text.starts_with(known) ? prefix + text.substr(known.size()) : text;
+  const Tokenizer& target = *first().target;
+  std::string text = target.decode(tokens);
+  if (!prefix.empty()) {
+    const std::string known = target.decode(target.encode(prefix));
+    if (text.starts_with(known)) text = prefix + text.substr(known.size());
+  }
+  return join_pieces(text, options_.joiner.empty() ? target.spec().joiner : options_.joiner);
 }
 
 // The lines of one run on their way. They are read in windows; the sentences of a window are sorted by length

@@ -30,6 +30,7 @@ class Translator {
     int64_t batch_size = 64;             // sentences in work at the same time
     int64_t read_ahead = 1024;  // lines taken in before the next are begun: those of like length go together
     int64_t max_source_length = 1024;  // tokens of a source; the rest of a longer one is cut off
+    std::string joiner;                // joins words that were split beforehand; empty: as the model has it
     bool alignments = false;
     AttentionChoice attention;  // whose attention alignments show
   };

@@ -98,6 +98,11 @@ std::vector<std::string> units_of(const std::string& text, const TokenizerSpec& 
   return {units.begin(), units.end()};
 }
 
+TokenizerSpec counted_units(const TokenizerSpec& spec) {
+  const bool characters = spec.kind == TokenizerKind::character;
+  return {characters ? TokenizerKind::character : TokenizerKind::word, spec.normal_form, ""};
+}
+
 std::string Rate::name() const {
   switch (kind_) {
     case RateKind::token_accuracy:

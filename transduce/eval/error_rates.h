@@ -43,6 +43,9 @@ int64_t edit_distance(const std::vector<std::string>& a, const std::vector<std::
 // them.
 std::vector<std::string> units_of(const std::string& text, const TokenizerSpec& spec);
 
+// What a person counts of a text that a model cuts so: pieces are put together to words.
+TokenizerSpec counted_units(const TokenizerSpec& spec);
+
 enum class RateKind { token_accuracy, exact_match, sequence_error_rate, token_error_rate };
 
 // One of the four rates, in per cent. All four take the same statistics, so those of one serve the others.

@@ -215,6 +215,8 @@ void write_vocabularies(const fs::path& directory, const Seq2SeqModel& model) {
 void export_ctranslate2(const std::string& directory, const Seq2SeqModel& model) {
   const TransformerConfig& config = model.transformer->config();
   check_input(config.encoder_layers > 0, "CTranslate2 has no encoder without layers");
+  check_input(config.positions != PositionKind::rotary && config.attention_scale,
+              "rotary positions and unscaled attention are not exported to CTranslate2");
   const fs::path place = directory;
   ModelBinWriter out((place / "model.bin").string());
   add_settings(out, config);

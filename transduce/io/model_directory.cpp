@@ -21,18 +21,27 @@ std::string path_in(const std::string& directory, const char* name) {
   return (std::filesystem::path(directory) / name).string();
 }
 
-// Where the vocabularies lie.
+ordered_json describe(const TokenizerSpec& spec) {
+  ordered_json json{{"tokenizer", name_of(spec.kind)}, {"normalize", name_of(spec.normal_form)}};
+  if (!spec.joiner.empty()) json["joiner"] = spec.joiner;
+  return json;
+}
+
+// What the vocabulary of a side is called: "source.vocab", "joint.spm".
+std::string vocabulary_file(const std::string& directory, bool joint, const char* side, TokenizerKind kind) {
+  const char* const extension = kind == TokenizerKind::sentencepiece ? ".spm" : ".vocab";
+  return path_in(directory, ((joint ? "joint" : side) + std::string(extension)).c_str());
+}
+
+// Where the vocabularies of a model lie.
 struct VocabularyFiles {
-  VocabularyFiles(const std::string& directory, bool joint)
-      : source(path_in(directory, joint ? "joint.vocab" : "source.vocab")),
-        target(path_in(directory, joint ? "joint.vocab" : "target.vocab")) {}
+  VocabularyFiles(const std::string& directory, bool joint, const Tokenizer& source_side,
+                  const Tokenizer& target_side)
+      : source(vocabulary_file(directory, joint, "source", source_side.spec().kind)),
+        target(vocabulary_file(directory, joint, "target", target_side.spec().kind)) {}
 
   std::string source, target;
 };
-
-ordered_json describe(const Tokenizer& tokenizer) {
-  return {{"tokenizer", name_of(tokenizer.kind())}, {"normalize", name_of(tokenizer.normal_form())}};
-}
 
 // A member of config.json. Errors: InputError when it is absent or of another type.
 template <class T>
@@ -47,20 +56,27 @@ T member(const ordered_json& json, const std::string& file, const char* name, co
   }
 }
 
-std::shared_ptr<const Tokenizer> read_tokenizer(const ordered_json& json, const std::string& config_file,
-                                                const std::string& vocabulary_file) {
+TokenizerSpec read_spec(const ordered_json& json, const std::string& config_file) {
   TokenizerSpec spec;
   spec.kind = parse_tokenizer_kind(member<std::string>(json, config_file, "tokenizer", "a name"));
   spec.normal_form = parse_normal_form(member<std::string>(json, config_file, "normalize", "a name"));
-  return make_tokenizer(spec, Vocabulary::read(vocabulary_file));
+  if (json.contains("joiner")) spec.joiner = member<std::string>(json, config_file, "joiner", "a text");
+  return spec;
 }
 
-// Tells vocabularies apart: the number of tokens and the FNV-1a hash of all of them.
-std::string fingerprint(const Vocabulary& vocabulary) {
+// Tells vocabularies apart: the number of tokens and the FNV-1a hash of all of them, or of a SentencePiece
+// model, which also says how text is cut into them.
+std::string fingerprint(const Tokenizer& tokenizer) {
   uint64_t hash = 0xCBF29CE484222325;
-  for (int64_t id = 0; id < vocabulary.size(); ++id) {
-    for (const char c : escape_token(vocabulary.token(static_cast<int32_t>(id))) + "\n") {
-      hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+  const auto add = [&hash](std::string_view bytes) {
+    for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+  };
+  const Vocabulary& vocabulary = tokenizer.vocabulary();
+  if (tokenizer.spec().kind == TokenizerKind::sentencepiece) {
+    add(tokenizer.file_content());
+  } else {
+    for (int64_t id = 0; id < vocabulary.size(); ++id) {
+      add(escape_token(vocabulary.token(static_cast<int32_t>(id))) + "\n");
     }
   }
   return fmt::format("{} tokens, {:016x}", vocabulary.size(), hash);
@@ -71,7 +87,7 @@ void check_fingerprint(const std::string& file, const Tokenizer& tokenizer, cons
                        const char* side) {
   const auto expected = tensors.metadata.find(side);
   if (expected == tensors.metadata.end()) return;
-  const std::string found = fingerprint(tokenizer.vocabulary());
+  const std::string found = fingerprint(tokenizer);
   check_input(
       found == expected->second,
       "'{}' ({}) is not the vocabulary that this model was trained with ({}): it belongs to another model",
@@ -161,22 +177,25 @@ Seq2SeqModel make_model(TransformerConfig config, std::shared_ptr<const Tokenize
 
 void save_description(const std::string& directory, const Seq2SeqModel& model) {
   make_directories(directory);
-  // Parameters of an earlier model must not be taken for this one's.
+  // What an earlier model left must not be taken for this one's.
   std::error_code absent;
-  std::filesystem::remove(path_in(directory, "model.safetensors"), absent);
+  for (const char* name : {"model.safetensors", "source.vocab", "target.vocab", "joint.vocab", "source.spm",
+                           "target.spm", "joint.spm"}) {
+    std::filesystem::remove(path_in(directory, name), absent);
+  }
   ordered_json json;
   json["format"] = "transduce";
   json["version"] = kVersion;
-  json["source"] = describe(*model.source);
-  json["target"] = describe(*model.target);
+  json["source"] = describe(model.source->spec());
+  json["target"] = describe(model.target->spec());
   json["joint_vocabulary"] = model.joint_vocabulary;
   json["model"] = ordered_json::parse(to_json(model.transformer->config()));
-  if (model.joint_vocabulary) {
-    model.source->vocabulary().write(path_in(directory, "joint.vocab"));
-  } else {
-    model.source->vocabulary().write(path_in(directory, "source.vocab"));
-    model.target->vocabulary().write(path_in(directory, "target.vocab"));
-  }
+  const auto write = [&](const char* side, const Tokenizer& tokenizer) {
+    write_file_atomic(vocabulary_file(directory, model.joint_vocabulary, side, tokenizer.spec().kind),
+                      tokenizer.file_content());
+  };
+  write("source", *model.source);
+  if (!model.joint_vocabulary) write("target", *model.target);
   write_file_atomic(path_in(directory, "config.json"), json.dump(2) + "\n");
 }
 
@@ -195,8 +214,8 @@ void save_parameters_to(const std::string& file, const Seq2SeqModel& model) {
   }
   write_safetensors(file, tensors,
                     {{"format", "transduce"},
-                     {"source_vocabulary", fingerprint(model.source->vocabulary())},
-                     {"target_vocabulary", fingerprint(model.target->vocabulary())}});
+                     {"source_vocabulary", fingerprint(*model.source)},
+                     {"target_vocabulary", fingerprint(*model.target)}});
 }
 
 bool holds_model(const std::string& directory) {
@@ -231,11 +250,14 @@ ModelDescription load_description(const std::string& directory) {
   model.config =
       transformer_config_from_json(member<ordered_json>(json, config_file, "model", "an object").dump());
   model.joint_vocabulary = member<bool>(json, config_file, "joint_vocabulary", "true or false");
-  const VocabularyFiles vocabulary(directory, model.joint_vocabulary);
-  model.source = read_tokenizer(member<ordered_json>(json, config_file, "source", "an object"), config_file,
-                                vocabulary.source);
-  model.target = read_tokenizer(member<ordered_json>(json, config_file, "target", "an object"), config_file,
-                                vocabulary.target);
+  const auto read_side = [&](const char* side) {
+    const TokenizerSpec spec =
+        read_spec(member<ordered_json>(json, config_file, side, "an object"), config_file);
+    return read_tokenizer(spec, vocabulary_file(directory, model.joint_vocabulary, side, spec.kind));
+  };
+  model.source = read_side("source");
+  model.target = read_side("target");
+  const VocabularyFiles vocabulary(directory, model.joint_vocabulary, *model.source, *model.target);
   check_input(model.config.tie != Tie::all || model.joint_vocabulary,
               "'{}' ties all embeddings but names two vocabularies", config_file);
   check_vocabulary(vocabulary.source, *model.source, model.config.source_vocabulary);
@@ -252,7 +274,7 @@ Seq2SeqModel load_model(const std::string& directory) {
   // any.
   const std::string file = path_in(directory, "model.safetensors");
   const TensorFile tensors = read_safetensors(file);
-  const VocabularyFiles vocabulary(directory, model.joint_vocabulary);
+  const VocabularyFiles vocabulary(directory, model.joint_vocabulary, *model.source, *model.target);
   check_fingerprint(vocabulary.source, *model.source, tensors, "source_vocabulary");
   check_fingerprint(vocabulary.target, *model.target, tensors, "target_vocabulary");
   int64_t held = 0;

@@ -5,7 +5,8 @@
 //   model.safetensors   its parameters, float32, under the names that ParameterSet lists; a weight in 8 bits
 //   is an
 //                       int8 tensor of its name beside NAME_scale, one float32 a row
-//   source.vocab, target.vocab, or with one vocabulary for both sides joint.vocab
+//   source.vocab, target.vocab, or with one vocabulary for both sides joint.vocab; of a side that is cut by
+//                       SentencePiece its model instead: source.spm, target.spm, joint.spm
 
 #include <memory>
 #include <string>

@@ -11,6 +11,8 @@
 // Matrices may be column ranges of wider ones only where marked "strided". All floating tensors of a call
 // have one dtype. Kernels allocate no tensors. Shapes were checked by the caller (autograd/ops.cpp).
 
+#include <cmath>
+
 #include "transduce/base/random.h"
 #include "transduce/tensor/layout.h"
 #include "transduce/tensor/tensor.h"
@@ -47,6 +49,7 @@ struct AttentionSpec {
   int64_t heads = 1;
   // Query t of a sequence with T queries and S keys sees keys 0 .. S - T + t: the last query sees all.
   bool causal = false;
+  bool scaled = true;  // scores are divided by sqrt(D); false: left as they are
   // (sum over b of T_b * S_b) uint8, block after block row by row: nonzero means "may be seen". Empty: all
   // may. A row that sees nothing attends to nothing: its output, gradients and weights are zero.
   Tensor visible;
@@ -60,6 +63,8 @@ struct AttentionSpec {
     for (size_t b = 0; b < queries.length.size(); ++b) sum += int64_t{queries.length[b]} * keys.length[b];
     return sum;
   }
+  // What the scores of heads of size D are multiplied by.
+  double scale(int64_t D) const { return scaled ? 1.0 / std::sqrt(static_cast<double>(D)) : 1.0; }
 };
 
 // Adam as torch.optim.Adam, AdamW as torch.optim.AdamW (decoupled weight decay).
@@ -90,6 +95,15 @@ class Backend {
   //   dtable (V, C); dposition_table (P, C) or empty
   virtual void embedding_backward(const Tensor& dy, const Tensor& ids, const Tensor& positions, double scale,
                                   const Dropout& dropout, Tensor dtable, Tensor dposition_table) = 0;
+
+  // Rotary positions (Su et al. 2021, RoFormer, equation 34). In every head of D columns the pair (2i, 2i +
+  // 1) of row n is turned by the angle whose sine and cosine stand at the same columns of row positions[n] of
+  // `table`, which is sinusoid_table(P, D) of nn/positions.h:
+  //   y[2i] = cos x[2i] - sin x[2i + 1],   y[2i + 1] = sin x[2i] + cos x[2i + 1]
+  //   x (N, heads * D) strided; positions (N) int32; table (P, D), D even; y (N, heads * D)
+  virtual void rotary(const Tensor& x, const Tensor& positions, const Tensor& table, Tensor y) = 0;
+  //   dy (N, heads * D) strided; dx (N, heads * D) strided
+  virtual void rotary_backward(const Tensor& dy, const Tensor& positions, const Tensor& table, Tensor dx) = 0;
 
   // y = x weight^T + bias. torch.nn.functional.linear.
   //   x (N, I) strided; weight (O, I); bias (O) or empty; y (N, O) strided

@@ -68,6 +68,19 @@ class ReferenceBackend : public Backend {
     });
   }
 
+  void rotary(const Tensor& x, const Tensor& positions, const Tensor& table, Tensor y) override {
+    forward_dispatch(y.dtype(), [&]<class T>(T) {
+      reference::rotary<T>(matrix<T>(x), vector<int32_t>(positions), matrix<T>(table), matrix<T>(y));
+    });
+  }
+
+  void rotary_backward(const Tensor& dy, const Tensor& positions, const Tensor& table, Tensor dx) override {
+    real_dispatch(dy.dtype(), [&]<class T>(T) {
+      reference::rotary_backward<T>(matrix<T>(dy), vector<int32_t>(positions), matrix<T>(table),
+                                    matrix<T>(dx));
+    });
+  }
+
   void linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor y) override {
     forward_dispatch(y.dtype(), [&]<class T>(T) {
       reference::linear<T>(matrix<T>(x), matrix<T>(weight), vector<T>(bias), matrix<T>(y));

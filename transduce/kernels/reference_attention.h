@@ -48,17 +48,17 @@ void for_each_query(const AttentionSpec& spec, Body&& body) {
   }
 }
 
-// score[s] = q . k_s / sqrt(D) over the visible keys; the others are left alone.
+// score[s] = scale * q . k_s over the visible keys, where scale is 1 / sqrt(D); the others are left alone.
 //   q, k: of one head, so D columns that begin at head * D
 template <class T>
 void attention_scores(Matrix<const T> q, Matrix<const T> k, const QueryRow& row, int64_t head_size,
-                      T* score) {
+                      double scale, T* score) {
   const int64_t from = row.head * head_size;
   for (int64_t s = 0; s < row.keys; ++s) {
     if (!row.sees(s)) continue;
     T dot = T(0);
     for (int64_t d = 0; d < head_size; ++d) dot += q[row.query][from + d] * k[row.key(s)][from + d];
-    score[s] = dot * T(1 / std::sqrt(static_cast<double>(head_size)));
+    score[s] = dot * T(scale);
   }
 }
 
@@ -87,7 +87,7 @@ void attention(Matrix<const T> q, Matrix<const T> k, Matrix<const T> v, const At
   const int64_t head_size = q.columns / spec.heads, block_elements = spec.block_elements();
   std::vector<T> score(static_cast<size_t>(spec.keys.longest));
   for_each_query(spec, [&](const QueryRow& row) {
-    attention_scores<T>(q, k, row, head_size, score.data());
+    attention_scores<T>(q, k, row, head_size, spec.scale(head_size), score.data());
     const T total = log_sum_exp_of<T>(row, score.data());
     if (log_sum_exp) log_sum_exp[row.head][row.query] = total;
 
@@ -116,11 +116,11 @@ void attention_backward(Matrix<const T> dout, Matrix<const T> q, Matrix<const T>
                         Matrix<const T> out, Matrix<const T> log_sum_exp, const AttentionSpec& spec,
                         Matrix<T> dq, Matrix<T> dk, Matrix<T> dv) {
   const int64_t head_size = q.columns / spec.heads, block_elements = spec.block_elements();
-  const T scale = T(1 / std::sqrt(static_cast<double>(head_size)));
+  const T scale = T(spec.scale(head_size));
   std::vector<T> score(static_cast<size_t>(spec.keys.longest));
   for_each_query(spec, [&](const QueryRow& row) {
     const int64_t from = row.head * head_size, i = row.query;
-    attention_scores<T>(q, k, row, head_size, score.data());
+    attention_scores<T>(q, k, row, head_size, spec.scale(head_size), score.data());
     T expected_dp = T(0);
     for (int64_t d = 0; d < head_size; ++d) expected_dp += dout[i][from + d] * out[i][from + d];
     for (int64_t s = 0; s < row.keys; ++s) {

@@ -38,6 +38,36 @@ void embedding_backward(Matrix<const T> dy, Vector<const int32_t> ids, Vector<co
   }
 }
 
+// Every pair of columns of a head is a point of the plane that is turned by the angle of its position: rotary
+// positions (Su et al. 2021). As a complex number it is multiplied by cos + i sin.
+//   x (N, heads * D), positions (N), table (P, D): sine and cosine of each pair's angle, y (N, heads * D)
+template <class T>
+void rotary(Matrix<const T> x, Vector<const int32_t> positions, Matrix<const T> table, Matrix<T> y) {
+  for (int64_t n = 0; n < y.rows; ++n) {
+    for (int64_t c = 0; c < y.columns; c += 2) {
+      const T* angle = table[positions[n]] + c % table.columns;
+      const T sine = angle[0], cosine = angle[1];
+      y[n][c] = cosine * x[n][c] - sine * x[n][c + 1];
+      y[n][c + 1] = sine * x[n][c] + cosine * x[n][c + 1];
+    }
+  }
+}
+
+// A gradient is turned back.
+//   dy, dx (N, heads * D)
+template <class T>
+void rotary_backward(Matrix<const T> dy, Vector<const int32_t> positions, Matrix<const T> table,
+                     Matrix<T> dx) {
+  for (int64_t n = 0; n < dx.rows; ++n) {
+    for (int64_t c = 0; c < dx.columns; c += 2) {
+      const T* angle = table[positions[n]] + c % table.columns;
+      const T sine = angle[0], cosine = angle[1];
+      dx[n][c] += cosine * dy[n][c] + sine * dy[n][c + 1];
+      dx[n][c + 1] += cosine * dy[n][c + 1] - sine * dy[n][c];
+    }
+  }
+}
+
 // y = x weight^T + bias: torch.nn.functional.linear.
 //   x (N, I), weight (O, I), bias (O) or absent, y (N, O)
 template <class T>

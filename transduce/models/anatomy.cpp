@@ -109,7 +109,9 @@ class Builder {
         rows, {layer(kind) + "self_attention."});
     const double pairs = static_cast<double>(rows) * static_cast<double>(source ? length : length + 1);
     p.operations = product(rows, C, 4 * C) + attention_operations(source ? pairs : pairs / 2.0);
-    p.training_bytes = kFloat * rows * (3 * C + C + H);  // q, k, v; heads' outputs; log-sum-exp
+    // q, k, v; q and k turned by their positions; heads' outputs; log-sum-exp
+    const int64_t turned = c_.positions == PositionKind::rotary ? 2 * C : 0;
+    p.training_bytes = kFloat * rows * (3 * C + turned + C + H);
     if (!source) p.decoding_bytes = kFloat * N * 2 * C;
     return p;
   }
@@ -121,8 +123,7 @@ class Builder {
         N, {"decoder.layers.0.cross_attention."});
     p.operations = product(N, C, 2 * C) + product(M, C, 2 * C) +
                    attention_operations(static_cast<double>(N) * static_cast<double>(S));
-    p.training_bytes =
-        kFloat * (M * 2 * C + N * (C + C + H));  // keys, values; q; heads' outputs; as above
+    p.training_bytes = kFloat * (M * 2 * C + N * (C + C + H));  // keys, values; q; heads' outputs; as above
     p.decoding_bytes = kFloat * M * 2 * C;
     return p;
   }

@@ -19,7 +19,8 @@ const Names<Activation> kActivations{{Activation::relu, "relu"},
                                      {Activation::swish, "swish"},
                                      {Activation::swiglu, "swiglu"}};
 const Names<PositionKind> kPositionKinds{{PositionKind::sinusoidal, "sinusoidal"},
-                                         {PositionKind::learned, "learned"}};
+                                         {PositionKind::learned, "learned"},
+                                         {PositionKind::rotary, "rotary"}};
 const Names<SinusoidLayout> kSinusoidLayouts{{SinusoidLayout::interleaved, "interleaved"},
                                              {SinusoidLayout::concatenated, "concatenated"}};
 const Names<Timescales> kTimescales{{Timescales::paper, "paper"},
@@ -67,6 +68,7 @@ void visit_fields(Config& c, Visitor&& visit) {
   visit("position_offset", c.position_offset);
   visit("tie", c.tie);
   visit("embedding_scale", c.embedding_scale);
+  visit("attention_scale", c.attention_scale);
   visit("output_bias", c.output_bias);
   visit("weights", c.weights);
   visit("source_end", c.source_end);
@@ -159,9 +161,12 @@ void TransformerConfig::validate() const {
   check_range("max positions", max_positions, 1, 1 << 24);
   check_range("position offset", position_offset, 0, 1 << 24);
   check_input(positions == PositionKind::sinusoidal || position_offset == 0,
-              "position offset {} does not go with learned positions, whose first row is the first token's: "
-              "give 0",
-              position_offset);
+              "position offset {} does not go with {} positions, which count from the first token: give 0",
+              position_offset, to_string(positions));
+  check_input(positions != PositionKind::rotary || width / heads % 2 == 0,
+              "rotary positions turn pairs of columns: width {} with {} heads gives heads of {} columns; "
+              "choose a width that is a multiple of {}, or other heads",
+              width, heads, width / heads, 2 * heads);
   check_input(timescales != Timescales::tensor2tensor || width >= 3,
               "tensor2tensor's timescales need a width of 3 or more, got {}", width);
   check_input(norm_epsilon > 0.0 && norm_epsilon < 1.0,

@@ -43,6 +43,7 @@ struct TransformerConfig {
   int64_t position_offset = 0;  // the position of a sequence's first token
   Tie tie = Tie::none;
   bool embedding_scale = true;  // times sqrt(C)
+  bool attention_scale = true;  // scores over sqrt(D); false as in T5
   bool output_bias = false;
   WeightKind weights = WeightKind::float32;
   bool source_end = true;  // source sequences end with the end symbol

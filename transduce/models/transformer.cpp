@@ -7,7 +7,8 @@ namespace transduce {
 namespace {
 
 AttentionOptions attention_options(const TransformerConfig& c) {
-  return {c.width, c.heads, static_cast<float>(c.attention_dropout)};
+  return {c.width, c.heads, static_cast<float>(c.attention_dropout), c.attention_scale,
+          c.positions == PositionKind::rotary};
 }
 
 FeedForward::Options feed_forward_options(const TransformerConfig& c) {
@@ -102,6 +103,7 @@ Transformer::Transformer(const TransformerConfig& config, Unallocated) : config_
 Var Transformer::encode(const Tokens& source, AttentionWeights* weights) const {
   AttentionContext context;
   context.queries = context.keys = source.layout;
+  context.positions = source.positions;
   context.weights = weights != nullptr ? &weights->encoder : nullptr;
   Var x = embeddings_[0](source);  // (M, C)
   for (const EncoderLayer& layer : encoder_) x = layer(x, context);
@@ -113,6 +115,7 @@ Var Transformer::decode(const Tokens& target, const Var& encoded, const Layout& 
   DecoderContext context;
   context.self.queries = context.self.keys = context.cross.queries = target.layout;
   context.cross.keys = source;
+  context.self.positions = target.positions;
   context.self.weights = weights != nullptr ? &weights->decoder : nullptr;
   context.cross.weights = weights != nullptr ? &weights->cross : nullptr;
   context.self.causal = true;
@@ -161,6 +164,7 @@ Var Transformer::step(const std::vector<int32_t>& ids, DecoderCache& cache) cons
   DecoderContext context;
   context.self.queries = context.cross.queries = tokens.layout;
   context.self.keys = Layout::packed(seen);
+  context.self.positions = tokens.positions;
   context.self.key_rows = Tensor::of<int32_t>({static_cast<int64_t>(rows.size())}, rows);
   context.self.causal = true;
   context.cross.keys = Layout::placed(memory_begin, memory_length, cache.sources_.rows);

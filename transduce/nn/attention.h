@@ -1,8 +1,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "transduce/nn/linear.h"
+#include "transduce/nn/positions.h"
 
 namespace transduce {
 
@@ -11,6 +13,7 @@ struct AttentionContext {
   Layout queries;
   Layout keys;
   bool causal = false;  // query t of T sees keys 0 .. S - T + t
+  Tensor positions;     // (N) int32 of the queries, for rotary positions
   Tensor visible;       // optional, for study: see AttentionSpec::visible
   // Self-attention token by token: keys and values (R, 2C) of tokens seen before, keys first. Those of the
   // new tokens are written there too: `key_rows` names the rows of each sequence's tokens, the new ones last.
@@ -23,6 +26,8 @@ struct AttentionOptions {
   int64_t width = 0;     // C
   int64_t heads = 1;     // H, a divisor of C
   float dropout = 0.0f;  // on the probabilities
+  bool scaled = true;    // scores are divided by sqrt(D)
+  bool rotary = false;   // self-attention turns queries and keys by their positions
 };
 
 // Multi-head attention of a sequence to itself (the paper, 3.2.2 and 3.2.3; torch.nn.MultiheadAttention with
@@ -38,6 +43,7 @@ class SelfAttention {
   AttentionOptions options_;
   Linear query_key_value_;  // (3C, C)
   Linear output_;           // (C, C)
+  std::optional<Rotary> rotary_;
 };
 
 // Multi-head attention of the decoder to the encoder's output. The memory's keys and values are projected

@@ -55,6 +55,7 @@ Positions::Positions(const Scope& scope, PositionKind kind, int64_t max_position
 }
 
 Var Positions::table(const Tensor& positions, DType dtype) const {
+  if (kind_ == PositionKind::rotary) return Var();
   int64_t needed = 1;
   for (int64_t i = 0; i < positions.size(); ++i) {
     needed = std::max<int64_t>(needed, int64_t{positions.data<int32_t>()[i]} + 1);

@@ -7,7 +7,11 @@
 
 namespace transduce {
 
-enum class PositionKind { sinusoidal, learned };
+enum class PositionKind {
+  sinusoidal,
+  learned,
+  rotary,  // nothing is added to the embeddings: self-attention turns its queries and keys instead
+};
 
 // Where the sine and the cosine of a frequency stand in a row.
 enum class SinusoidLayout {
@@ -35,7 +39,8 @@ struct Sinusoids {
 // tensor2tensor's timescales and a width below 3, which is a division by zero.
 Tensor sinusoid_table(int64_t positions, int64_t width, DType dtype, const Sinusoids& sinusoids = {});
 
-// What is added to the embeddings so that the model knows the order: a table with one row a position.
+// What is added to the embeddings so that the model knows the order: a table with one row a position, or
+// nothing.
 class Positions {
  public:
   // `max_positions` rows for learned ones, drawn from a normal distribution of deviation C^-0.5; sinusoids
@@ -43,7 +48,7 @@ class Positions {
   Positions(const Scope& scope, PositionKind kind, int64_t max_positions, int64_t width,
             const Sinusoids& sinusoids = {});
 
-  // A table (P, C) with P > the last position of `positions` (N) int32.
+  // A table (P, C) with P > the last position of `positions` (N) int32; empty for rotary positions.
   // Errors: InputError when a learned table is too short.
   Var table(const Tensor& positions, DType dtype) const;
 
@@ -54,6 +59,22 @@ class Positions {
   Sinusoids sinusoids_;
   struct Cache;
   std::shared_ptr<Cache> computed_;  // grows; shared by the copies of a model and safe for threads
+};
+
+// Rotary positions (Su et al. 2021): queries and keys are turned, pair of columns by pair, by angles that
+// grow with the position, so that their product depends on how far apart they stand.
+class Rotary {
+ public:
+  // D columns a head, an even number.
+  Rotary(const Scope& scope, int64_t head_size) : angles_(scope, PositionKind::sinusoidal, 0, head_size) {}
+
+  // x (N, heads * D), positions (N) int32 -> (N, heads * D)
+  Var operator()(const Var& x, const Tensor& positions) const {
+    return ops::rotary(x, positions, angles_.table(positions, x.dtype()));
+  }
+
+ private:
+  Positions angles_;  // sinusoids of width D: sine and cosine of every angle
 };
 
 }  // namespace transduce

@@ -20,14 +20,16 @@ struct Hash {
 
 class CorpusBatches : public BatchSource {
  public:
-  CorpusBatches(std::vector<Example> examples, const BatchOptions& options)
-      : examples_(std::move(examples)), options_(options) {
-    check_input(!examples_.empty(), "there is nothing to train on: the training data holds no pair");
-    seek({});
+  // `examples_of` may be empty: every epoch has the same examples.
+  CorpusBatches(std::vector<Example> examples,
+                std::function<std::vector<Example>(uint64_t epoch)> examples_of, const BatchOptions& options)
+      : examples_(std::move(examples)), examples_of_(std::move(examples_of)), options_(options) {
+    begin_epoch(0);
+    fingerprint_ = transduce::fingerprint(examples_);
   }
 
   std::vector<Example> next() override {
-    if (at_epoch_end()) seek({position_.epoch + 1, 0});
+    if (at_epoch_end()) begin_epoch(position_.epoch + 1);
     std::vector<Example> batch;
     for (const int64_t i : batches_[static_cast<size_t>(position_.batch)]) {
       batch.push_back(examples_[static_cast<size_t>(i)]);
@@ -38,18 +40,27 @@ class CorpusBatches : public BatchSource {
 
   BatchPosition position() const override { return position_; }
   void seek(const BatchPosition& position) override {
-    batches_ = make_batches(examples_, options_, position.epoch);
-    position_ = {position.epoch, std::clamp<int64_t>(position.batch, 0, batches_per_epoch())};
+    begin_epoch(position.epoch);
+    position_.batch = std::clamp<int64_t>(position.batch, 0, batches_per_epoch());
   }
   int64_t batches_per_epoch() const override { return static_cast<int64_t>(batches_.size()); }
 
-  std::string fingerprint() const override { return transduce::fingerprint(examples_); }
+  std::string fingerprint() const override { return fingerprint_; }
 
  private:
+  void begin_epoch(uint64_t epoch) {
+    if (examples_of_) examples_ = examples_of_(epoch);
+    check_input(!examples_.empty(), "there is nothing to train on: the training data holds no pair");
+    batches_ = make_batches(examples_, options_, epoch);
+    position_ = {epoch, 0};
+  }
+
   std::vector<Example> examples_;
+  std::function<std::vector<Example>(uint64_t epoch)> examples_of_;
   BatchOptions options_;
   std::vector<std::vector<int64_t>> batches_;  // of the epoch
   BatchPosition position_;
+  std::string fingerprint_;  // of the first epoch's examples
 };
 
 class TaskBatches : public BatchSource {
@@ -109,7 +120,12 @@ bool BatchSource::at_epoch_end() const {
 }
 
 std::unique_ptr<BatchSource> corpus_batches(std::vector<Example> examples, const BatchOptions& options) {
-  return std::make_unique<CorpusBatches>(std::move(examples), options);
+  return std::make_unique<CorpusBatches>(std::move(examples), nullptr, options);
+}
+
+std::unique_ptr<BatchSource> corpus_batches(std::function<std::vector<Example>(uint64_t epoch)> examples_of,
+                                            const BatchOptions& options) {
+  return std::make_unique<CorpusBatches>(std::vector<Example>(), std::move(examples_of), options);
 }
 
 std::unique_ptr<BatchSource> task_batches(const Task& task, std::shared_ptr<const Tokenizer> source,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,6 +44,11 @@ std::string fingerprint(const std::vector<Example>& examples);
 // Epoch after epoch of fixed examples, shuffled anew each time (see make_batches).
 // Errors: InputError when there are none, or from make_batches.
 std::unique_ptr<BatchSource> corpus_batches(std::vector<Example> examples, const BatchOptions& options);
+
+// The same where each epoch has examples of its own, e.g. texts cut at random: `examples_of(e)` gives those
+// of epoch e, counted from 0. `examples_of` should be a pure function, so that a run can be repeated.
+std::unique_ptr<BatchSource> corpus_batches(std::function<std::vector<Example>(uint64_t epoch)> examples_of,
+                                            const BatchOptions& options);
 
 // Fresh examples of a made-up task without end: batch i holds examples i * batch_size and on of the seed.
 std::unique_ptr<BatchSource> task_batches(const Task& task, std::shared_ptr<const Tokenizer> source,

@@ -5,7 +5,6 @@
 
 #include <hwy/cache_control.h>
 
-#include <cmath>
 #include <vector>
 
 #include "transduce/base/parallel.h"
@@ -18,7 +17,7 @@ namespace transduce::cpu {
 struct AttentionHead {
   int64_t T, S, D;
   bool causal;
-  float scale;             // 1 / sqrt(D)
+  float scale;             // of the scores
   const uint8_t* visible;  // (T, S), or null
   Dropout dropout;
   int64_t first;  // index of the block's first probability, for dropout
@@ -56,7 +55,7 @@ class AttentionCall {
             .S = spec_.keys.length[at],
             .D = D_,
             .causal = spec_.causal,
-            .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(D_))),
+            .scale = static_cast<float>(spec_.scale(D_)),
             .visible = spec_.visible ? spec_.visible.data<uint8_t>() + offset(b) : nullptr,
             .dropout = spec_.dropout,
             .first = h * elements_ + offset(b)};

@@ -7,6 +7,7 @@
 //   int8.cpp           linear_int8
 //   elementwise.cpp    activation, residual, dropout, accumulate
 //   embedding.cpp      embedding
+//   rotary.cpp         rotary
 //   norm.cpp           residual_norm
 //   attention.cpp, attention_backward.cpp
 //   cross_entropy.cpp  linear_cross_entropy, log_sum_exp
@@ -26,6 +27,9 @@ class CpuBackend final : public Backend {
                  const Tensor& position_table, double scale, const Dropout& dropout, Tensor y) override;
   void embedding_backward(const Tensor& dy, const Tensor& ids, const Tensor& positions, double scale,
                           const Dropout& dropout, Tensor dtable, Tensor dposition_table) override;
+
+  void rotary(const Tensor& x, const Tensor& positions, const Tensor& table, Tensor y) override;
+  void rotary_backward(const Tensor& dy, const Tensor& positions, const Tensor& table, Tensor dx) override;
 
   void linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor y) override;
   void linear_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, Tensor dx, Tensor dweight,
