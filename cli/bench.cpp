@@ -81,7 +81,7 @@ int bench_command(int argc, char** argv) {
   std::vector<std::string> lines;
   LineReader reader(o.input);
   for (std::string line; static_cast<int64_t>(lines.size()) < o.lines && reader.next(line);) {
-    if (!split_whitespace(line).empty()) lines.push_back(line);
+    if (!is_blank(line)) lines.push_back(line);
   }
   check_input(!lines.empty(), "{} has no line to translate", reader.name());
 

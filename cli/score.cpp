@@ -114,7 +114,7 @@ class Reader {
     std::string line;
     if (!sources_.next(line)) return false;
     source_ = models_.first().source->encode(line);
-    source_blank_ = split_whitespace(line).empty();
+    source_blank_ = is_blank(line);
     const auto tokens = static_cast<int64_t>(source_.size());
     if (tokens > source_limit_) {
       say("line {}: {} source tokens were cut to {} (--max-source-length)\n", sources_.number(),
@@ -132,7 +132,7 @@ class Reader {
 
   void set(Pair& pair) const {
     pair.line = sources_.number();
-    pair.blank = source_blank_ && split_whitespace(pair.text).empty();
+    pair.blank = source_blank_ && is_blank(pair.text);
     pair.request = {source_, models_.first().target->encode(pair.text), static_cast<int64_t>(prefix_.size())};
     const std::vector<int32_t>& target = pair.request.target;
     const auto tokens = static_cast<int64_t>(target.size());

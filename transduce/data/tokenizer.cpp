@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "transduce/base/error.h"
+#include "transduce/base/names.h"
 
 namespace transduce {
 namespace {
 
-constexpr std::pair<const char*, TokenizerKind> kinds[] = {{"char", TokenizerKind::character},
-                                                           {"word", TokenizerKind::word}};
+constexpr Name<TokenizerKind> kinds[] = {{TokenizerKind::character, "char"},
+                                                           {TokenizerKind::word, "word"}};
 
 // The tokens of text in normal form. They view into `text`, whose tabs may become blanks.
 std::vector<std::string_view> cut(TokenizerKind kind, std::string& text) {
@@ -67,19 +67,9 @@ void count_tokens(const TokenizerSpec& spec, std::string_view line, TokenCounts&
 
 }  // namespace
 
-TokenizerKind parse_tokenizer_kind(std::string_view name) {
-  for (const auto& [known, kind] : kinds) {
-    if (name == known) return kind;
-  }
-  fail_input("unknown tokenizer {}: give char or word", in_quotes(name));
-}
+TokenizerKind parse_tokenizer_kind(std::string_view name) { return value_in(kinds, "tokenizer", name); }
 
-const char* name_of(TokenizerKind kind) {
-  for (const auto& [name, known] : kinds) {
-    if (kind == known) return name;
-  }
-  return "?";
-}
+const char* name_of(TokenizerKind kind) { return name_in(kinds, kind); }
 
 std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerSpec& spec, Vocabulary vocabulary) {
   return std::make_unique<LookupTokenizer>(spec, std::move(vocabulary));

@@ -20,7 +20,7 @@ enum class TokenizerKind {
   word,       // "word": separated by ASCII white space, joined by one blank
 };
 
-// From "char" or "word". Errors: InputError that lists them.
+// From "char" or "word". Errors: as value_in of base/names.h.
 TokenizerKind parse_tokenizer_kind(std::string_view name);
 const char* name_of(TokenizerKind kind);
 
