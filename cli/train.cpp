@@ -86,7 +86,8 @@ struct TextOptions {
 struct LoopOptions {
   TrainerOptions trainer;
   RunOptions run;
-  BatchOptions batches{64, 0, 0};
+  BatchOptions batches;
+  std::optional<int64_t> batch_size;
   std::string optimizer = "adamw", schedule = "constant";
   int64_t log_every = 100;
   int64_t valid_decode = -1;
@@ -113,7 +114,8 @@ struct LoopOptions {
     app.add_option("--epochs", run.epochs,
                    "passes over the training data; with --steps, whichever ends first")
         ->group(group);
-    app.add_option("--batch-size", batches.batch_size, "at most so many pairs a batch; 0: no bound")
+    app.add_option("--batch-size", batch_size,
+                   "at most so many pairs a batch, 0: no bound; default: 64, or none beside --batch-tokens")
         ->group(group);
     app.add_option("--batch-tokens", batches.batch_tokens,
                    "at most so many real tokens a side a batch; 0: no bound")
@@ -136,14 +138,16 @@ struct LoopOptions {
   }
 
   // Once the flags are read.
-  void finish(const CLI::App& app) {
+  void finish() {
     check_input(optimizer == "adam" || optimizer == "adamw", "unknown optimizer '{}': choose adam or adamw",
                 optimizer);
     trainer.optimizer.decoupled_weight_decay = optimizer == "adamw";
     trainer.schedule.kind = parse_schedule_kind(schedule);
+    constexpr uint64_t kLargestSeed = INT64_MAX;  // that train.toml can hold
+    check_input(trainer.seed <= kLargestSeed, "seed {} is out of range: give 0 to {}", trainer.seed,
+                kLargestSeed);
     batches.seed = trainer.seed;
-    // Tokens bound a batch alone unless sentences are asked for too.
-    if (batches.batch_tokens > 0 && app.count("--batch-size") == 0) batches.batch_size = 0;
+    batches.batch_size = batch_size.value_or(batches.batch_tokens > 0 ? 0 : 64);
   }
 };
 
@@ -288,13 +292,13 @@ int train_command(int argc, char** argv) {
   ModelOptions model_options;
   LoopOptions loop;
   parser.add_option("--model", directory, "directory of the model to make")->required();
-  parser.add_flag("--overwrite", overwrite, "replace the model in that directory");
+  parser.add_flag("--overwrite", overwrite, "replace the model in that directory")->configurable(false);
   data_options.add_to(parser);
   text.add_to(parser);
   model_options.add_to(parser);
   loop.add_to(parser);
   if (const auto status = parser.read(argc, argv)) return *status;
-  loop.finish(parser);
+  loop.finish();
 
   const TransformerConfig config = model_options.config();
   check_replaceable(directory, overwrite);
