@@ -7,8 +7,8 @@ packages=(
   libdnnl-dev ocl-icd-opencl-dev     # oneDNN: matrix products; its CMake file asks for OpenCL's headers
   libhwy-dev                         # Highway: SIMD
   libutf8proc-dev zlib1g-dev         # Unicode normal forms, gzip
-  libcli11-dev nlohmann-json3-dev libfmt-dev  # options, JSON, formatting
-  libgtest-dev                       # tests
+  libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev  # options, their files, JSON, formatting
+  libgtest-dev libbenchmark-dev      # tests, benchmarks
 )
 
 missing=()
