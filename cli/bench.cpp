@@ -82,7 +82,7 @@ int bench_command(int argc, char** argv) {
   std::vector<std::string> lines;
   const LineSource source = line_source(o.input);
   for (std::string line; static_cast<int64_t>(lines.size()) < o.lines && source(line);) {
-    if (!split_whitespace(line).empty()) lines.push_back(line);
+    if (!is_blank(line)) lines.push_back(line);
   }
   check_input(!lines.empty(), "{} has no line to translate", join(o.input, ", "));
 

@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <sstream>
 
 #include "cli/command.h"
+#include "cli/config.h"
 #include "cli/console.h"
 #include "transduce/base/parallel.h"
 
@@ -13,7 +13,7 @@ Parser::Parser(const std::string& name, const std::string& description, const st
   option_defaults()->always_capture_default();
   option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   set_config("--config", "", "read options from a TOML file with the same names; flags win");
-  allow_config_extras(CLI::config_extras_mode::error);
+  config_formatter(std::make_shared<TomlConfig>(*this));
   add_option("--threads", threads_, "threads to compute with; 0: one a core");
 }
 
@@ -44,15 +44,6 @@ std::optional<int> Parser::read(int argc, char** argv, const std::string& config
   return std::nullopt;
 }
 
-std::string Parser::saved() const {
-  std::istringstream options(config_to_str(true, false));
-  std::string kept;
-  for (std::string line; std::getline(options, line);) {
-    const bool unset =
-        line.ends_with("=\"\"") || line.ends_with("=\"[]\"");  // CLI11 writes these for what was not given
-    if (!unset) kept += line + "\n";
-  }
-  return kept;
-}
+std::string Parser::saved() const { return config_to_str(true); }
 
 }  // namespace transduce::cli

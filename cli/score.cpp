@@ -121,7 +121,7 @@ class Reader {
   bool next_source() {
     if (!texts_.next(lines_)) return false;
     source_ = models_.first().source->encode(lines_[0]);
-    source_blank_ = split_whitespace(lines_[0]).empty();
+    source_blank_ = is_blank(lines_[0]);
     const auto tokens = static_cast<int64_t>(source_.size());
     if (tokens > source_limit_) {
       say("line {}: {} source tokens were cut to {} (--max-source-length)\n", texts_.number(),
@@ -135,7 +135,7 @@ class Reader {
   // `place`: where the target stands.
   void set(Pair& pair, const std::string& place) const {
     pair.line = texts_.number();
-    pair.blank = source_blank_ && split_whitespace(pair.text).empty();
+    pair.blank = source_blank_ && is_blank(pair.text);
     pair.request = {source_, models_.first().target->encode(pair.text), static_cast<int64_t>(prefix_.size())};
     const std::vector<int32_t>& target = pair.request.target;
     const auto tokens = static_cast<int64_t>(target.size());

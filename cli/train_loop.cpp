@@ -62,6 +62,9 @@ void LoopOptions::finish() {
               optimizer_);
   trainer.optimizer.decoupled_weight_decay = optimizer_ == "adamw";
   trainer.schedule.kind = parse_schedule_kind(schedule_);
+  constexpr uint64_t kLargestSeed = INT64_MAX;  // that train.toml can hold
+  check_input(trainer.seed <= kLargestSeed, "seed {} is out of range: give 0 to {}", trainer.seed,
+              kLargestSeed);
   batches.seed = trainer.seed;
   // Tokens bound a batch alone unless sentences are asked for too.
   batches.batch_size = batch_size_.value_or(batches.batch_tokens > 0 ? 0 : 64);

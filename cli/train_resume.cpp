@@ -15,13 +15,13 @@
 namespace transduce::cli {
 namespace {
 
-// The lines NAME=VALUE that Parser::saved writes.
+// The lines `NAME = VALUE` that Parser::saved writes.
 std::map<std::string, std::string> settings_of(const std::string& toml) {
   std::map<std::string, std::string> settings;
   std::istringstream lines(toml);
   for (std::string line; std::getline(lines, line);) {
-    const size_t equals = line.find('=');
-    if (equals != std::string::npos) settings[line.substr(0, equals)] = line.substr(equals + 1);
+    const size_t equals = line.find(" = ");
+    if (equals != std::string::npos) settings[line.substr(0, equals)] = line.substr(equals + 3);
   }
   return settings;
 }

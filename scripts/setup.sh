@@ -7,8 +7,8 @@ packages=(
   libhwy-dev                         # Highway: SIMD
   libutf8proc-dev zlib1g-dev         # Unicode normal forms, gzip
   libsentencepiece-dev               # SentencePiece: subwords
-  libcli11-dev nlohmann-json3-dev libfmt-dev  # options, JSON, formatting
-  libgtest-dev                       # tests
+  libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev  # options, their files, JSON, formatting
+  libgtest-dev libbenchmark-dev      # tests, benchmarks
 )
 
 missing=()

@@ -87,6 +87,10 @@ TEST(SplitWhitespace, OnlyAsciiWhiteSpaceSeparates) {
   EXPECT_EQ(split_whitespace("a\u00A0b\u3000c"), Views{"a\u00A0b\u3000c"});
   EXPECT_EQ(split_whitespace("a\0b"s), Views{"a\0b"s});
   EXPECT_EQ(split_whitespace(" \t"), Views{});
+  EXPECT_TRUE(is_blank(""));
+  EXPECT_TRUE(is_blank(" \t\r"));
+  EXPECT_FALSE(is_blank(" a"));
+  EXPECT_FALSE(is_blank("\u3000"));
 }
 
 TEST(Split, GivesOneFieldMoreThanSeparators) {
@@ -98,9 +102,14 @@ TEST(Split, GivesOneFieldMoreThanSeparators) {
 }
 
 TEST(InQuotes, IsOneLineOfValidText) {
-  EXPECT_EQ(in_quotes("한 \"a\"\n\t\0\xFF\\"s), "\"한 \\\"a\\\"\\x0A\\t\\x00\\xFF\\\\\"");
-  EXPECT_EQ(in_quotes(std::string(1000, 'a'), 10), "\"aaaaaaaaaa\"...");
-  EXPECT_EQ(in_quotes("\u2028"), "\"\\u{2028}\"");
+  const auto quoted = [](std::string_view text, size_t max_bytes = 200) {
+    const std::string shown = in_quotes(text, max_bytes);
+    EXPECT_EQ(fmt::format("{}", in_quotes(text, max_bytes)), shown);
+    return shown;
+  };
+  EXPECT_EQ(quoted("한 \"a\"\n\t\0\xFF\\"s), "\"한 \\\"a\\\"\\x0A\\t\\x00\\xFF\\\\\"");
+  EXPECT_EQ(quoted(std::string(1000, 'a'), 10), "\"aaaaaaaaaa\"...");
+  EXPECT_EQ(quoted("\u2028"), "\"\\u{2028}\"");
 }
 
 TEST(JoinPieces, JoinsWordsAsSubwordNmtDoes) {  // sed -r 's/(@@ )|(@@ ?$)//g'

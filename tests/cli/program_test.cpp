@@ -190,7 +190,7 @@ TEST_F(TrainedModel, MistakesEndWithOneLineAndStatusTwo) {
       {"train --model x --train good.tsv", "steps or epochs"},
       {"train --model x --train good.tsv --epochs 1 --steps many", "many"},
       {"train --model x --train good.tsv --epochs 1 --dropout 1", "dropout 1"},
-      {"train --model x --train good.tsv --epochs 1 --activation tanh", "unknown activation 'tanh'"},
+      {"train --model x --train good.tsv --epochs 1 --activation tanh", "unknown activation \"tanh\""},
       {"train --model x --train good.tsv --epochs 1 --learning-rate 0", "learning rate 0"},
       {"train --model x --train good.tsv --epochs 1 --learning-rate nan", "learning rate"},
       {"train --model x --train good.tsv --epochs 1 --batch-size -1", "-1"},

@@ -234,7 +234,7 @@ TEST(Resume, ChangesAreShownAndMustBeAllowed) {
   const auto before = state_of(place / "m");
   write(place / "fewer.tsv", "ab\tba\nabc\tcba\n");
   const std::pair<const char*, const char*> cases[] = {
-      {"--steps 9 --learning-rate 1e-3", "learning-rate 3e-3 -> 1e-3, steps 5 -> 9"},
+      {"--steps 9 --learning-rate 1e-3", "learning-rate 0.003 -> 0.001, steps 5 -> 9"},
       {"--threads 2 --learning-rate 0.003", "begun: threads 1 -> 2;"},  // 3e-3 by another name
       {"--dropout 0.3", "dropout 0.2 -> 0.3"},
       {"--train fewer.tsv", "the training data 75 pairs"},

@@ -116,8 +116,8 @@ TEST(SentencePiece, IdsAreTheLibrarysOwn) {  // spm#629, #896, #1331 and all oth
     }
     for (const std::string& text : odd_texts()) {
       const Ids ids = tokenizer->encode(text);
-      EXPECT_EQ(ids, library.ids(text)) << in_quotes(text);
-      EXPECT_EQ(tokenizer->decode(ids), library.text(ids)) << in_quotes(text);
+      EXPECT_EQ(ids, library.ids(text)) << std::string(in_quotes(text));
+      EXPECT_EQ(tokenizer->decode(ids), library.text(ids)) << std::string(in_quotes(text));
       for (const int32_t id : ids) EXPECT_TRUE(id == Vocabulary::unknown || !Vocabulary::is_special(id));
     }
   }
@@ -135,8 +135,8 @@ TEST(SentencePiece, ForeignIdsAreMovedToOurSpecialSymbols) {
   for (const std::string& text : odd_texts()) {
     Ids expected;
     for (const int id : library.ids(text)) expected.push_back(ours(id));
-    EXPECT_EQ(tokenizer->encode(text), expected) << in_quotes(text);
-    EXPECT_EQ(tokenizer->decode(expected), library.text(library.ids(text))) << in_quotes(text);
+    EXPECT_EQ(tokenizer->encode(text), expected) << std::string(in_quotes(text));
+    EXPECT_EQ(tokenizer->decode(expected), library.text(library.ids(text))) << std::string(in_quotes(text));
   }
   EXPECT_EQ(tokenizer->decode(Ids{1, 4, 0, 2}), "");
   EXPECT_EQ(tokenizer->encode("<sep>"), (Ids{vocabulary.id("▁"), 5}));
@@ -389,11 +389,11 @@ TEST(SentencePieceLive, PythonGivesTheSameIds) {
       ASSERT_TRUE(theirs.next(line));
       std::string ours;
       for (const int32_t id : tokenizer->encode(text)) ours += fmt::format("{} ", id);
-      EXPECT_EQ(ours, line) << in_quotes(text);
+      EXPECT_EQ(ours, line) << std::string(in_quotes(text));
       ASSERT_TRUE(theirs.next(line));
       std::string shown = tokenizer->decode(tokenizer->encode(text));
       std::replace(shown.begin(), shown.end(), '\n', ' ');
-      EXPECT_EQ(shown, line) << in_quotes(text);
+      EXPECT_EQ(shown, line) << std::string(in_quotes(text));
     }
   }
 }

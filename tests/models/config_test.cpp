@@ -156,7 +156,7 @@ TEST(ConfigJson, HostileTextIsRefusedWithTheNameAndTheValue) {
       {with(R"("decoder_layers": 0)"), "decoder layers 0"},
       {with(R"("feed_forward": -1)"), "feed-forward -1"},
       {with(R"("max_positions": 0)"), "max positions 0"},
-      {with(R"("norm": "sideways")"), "'sideways': choose one of post, pre"},
+      {with(R"("norm": "sideways")"), R"("sideways": give post or pre)"},
       {with(R"("norm": 1)"), "'norm'"},
       {with(R"("activation": "")"), "relu"},
       {with(R"("tie": "all")"), "5 source and 6 target"},

@@ -22,6 +22,7 @@ struct Model {
 
   explicit Model(DType dtype) {
     set.allocate(dtype);
+    set.initialize(0);
     a.value().copy_from(Tensor::of<double>({3}, {0.5, -1.25, 2.0}).to(dtype));
   }
   void set_gradient(const Values& g) const {

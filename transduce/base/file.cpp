@@ -197,7 +197,8 @@ class LineReader::Input {
 };
 
 LineReader::LineReader(const std::string& path, size_t max_line_bytes)
-    : name_(path == "-" ? "standard input" : in_quotes(path, 4096)), max_line_bytes_(max_line_bytes) {
+    : name_(path == "-" ? "standard input" : std::string(in_quotes(path, 4096))),
+      max_line_bytes_(max_line_bytes) {
   input_ = std::make_unique<Input>(path, name_);
 }
 

@@ -8,18 +8,21 @@
 #include <utility>
 
 #include "transduce/base/error.h"
+#include "transduce/base/names.h"
 
 namespace transduce {
 namespace {
 
-constexpr std::pair<const char*, NormalForm> normal_forms[] = {{"none", NormalForm::none},
-                                                               {"nfc", NormalForm::nfc},
-                                                               {"nfd", NormalForm::nfd},
-                                                               {"nfkc", NormalForm::nfkc}};
+constexpr Name<NormalForm> normal_forms[] = {{NormalForm::none, "none"},
+                                             {NormalForm::nfc, "nfc"},
+                                             {NormalForm::nfd, "nfd"},
+                                             {NormalForm::nfkc, "nfkc"}};
 
 // U+11A7, an old Korean vowel, is its own normal form and takes part in no composition, but most releases of
 // utf8proc drop it after a syllable (JuliaStrings/utf8proc#317), so it is kept out of what utf8proc sees.
 constexpr utf8proc_int32_t vowel_o_yae = 0x11A7;
+
+constexpr std::string_view white_space = " \t\n\v\f\r";
 
 bool is_ascii(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
@@ -98,19 +101,9 @@ std::string join_parts(const std::vector<Part>& parts, std::string_view separato
 
 }  // namespace
 
-NormalForm parse_normal_form(std::string_view name) {
-  for (const auto& [known, form] : normal_forms) {
-    if (name == known) return form;
-  }
-  fail_input("unknown normal form {}: give none, nfc, nfd or nfkc", in_quotes(name));
-}
+NormalForm parse_normal_form(std::string_view name) { return value_in(normal_forms, "normal form", name); }
 
-const char* name_of(NormalForm form) {
-  for (const auto& [name, known] : normal_forms) {
-    if (form == known) return name;
-  }
-  return "?";
-}
+const char* name_of(NormalForm form) { return name_in(normal_forms, form); }
 
 std::string normalize(std::string_view text, NormalForm form) {
   if (form == NormalForm::none || is_ascii(text)) return std::string(text);
@@ -164,8 +157,9 @@ std::string to_valid_utf8(std::string_view text) {
   return valid;
 }
 
+bool is_blank(std::string_view text) { return text.find_first_not_of(white_space) == std::string_view::npos; }
+
 std::vector<std::string_view> split_whitespace(std::string_view text) {
-  constexpr std::string_view white_space = " \t\n\v\f\r";
   std::vector<std::string_view> words;
   for (size_t begin = text.find_first_not_of(white_space); begin != std::string_view::npos;) {
     const size_t end = std::min(text.find_first_of(white_space, begin), text.size());
@@ -209,14 +203,15 @@ std::string join_pieces(std::string_view text, std::string_view joiner) {
   return joined + std::string(text);
 }
 
-std::string in_quotes(std::string_view text, size_t max_bytes) {
+Quoted::operator std::string() const {
   std::string shown = "\"";
-  while (!text.empty()) {
-    const auto [scalar, length] = first_scalar(text);
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const auto [scalar, length] = first_scalar(rest);
     if (shown.size() + length > max_bytes + 1) return shown + "\"...";
-    const auto byte = static_cast<unsigned char>(text[0]);
+    const auto byte = static_cast<unsigned char>(rest[0]);
     if (scalar == '"' || scalar == '\\') {
-      shown += {'\\', text[0]};
+      shown += {'\\', rest[0]};
     } else if (scalar == '\t') {
       shown += "\\t";
     } else if (scalar < 0 || scalar < 0x20 || scalar == 0x7F) {
@@ -224,9 +219,9 @@ std::string in_quotes(std::string_view text, size_t max_bytes) {
     } else if ((scalar >= 0x80 && scalar < 0xA0) || scalar == 0x2028 || scalar == 0x2029) {
       shown += fmt::format("\\u{{{:04X}}}", scalar);
     } else {
-      shown += text.substr(0, length);
+      shown += rest.substr(0, length);
     }
-    text.remove_prefix(length);
+    rest.remove_prefix(length);
   }
   return shown + '"';
 }

@@ -4,6 +4,8 @@
 // bytes that are not UTF-8 pass through unchanged, so one stray byte costs neither its line nor its
 // neighbours.
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -15,7 +17,7 @@ namespace transduce {
 // The Unicode normal forms (Unicode Standard Annex 15); `none` leaves text as it is.
 enum class NormalForm { none, nfc, nfd, nfkc };
 
-// From "none", "nfc", "nfd" or "nfkc". Errors: InputError that lists them.
+// From "none", "nfc", "nfd" or "nfkc". Errors: as value_in of base/names.h.
 NormalForm parse_normal_form(std::string_view name);
 const char* name_of(NormalForm form);
 
@@ -39,6 +41,9 @@ std::string to_valid_utf8(std::string_view text);
 // ideographic spaces are part of words. They view into `text`.
 std::vector<std::string_view> split_whitespace(std::string_view text);
 
+// Whether `text` has no word.
+bool is_blank(std::string_view text);
+
 // The fields of `text` between separators: always one more than there are separators. They view into `text`.
 std::vector<std::string_view> split(std::string_view text, char separator);
 
@@ -50,8 +55,15 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 std::string join_pieces(std::string_view text, std::string_view joiner);
 
 // `text` in double quotes for an error message: always one line and valid UTF-8, at most `max_bytes` of it
-// shown.
-std::string in_quotes(std::string_view text, size_t max_bytes = 200);
+// shown. It is put together where it is formatted or made a string, so it costs nothing in a check that
+// holds. Views into `text`.
+struct Quoted {
+  std::string_view text;
+  size_t max_bytes;
+
+  operator std::string() const;
+};
+inline Quoted in_quotes(std::string_view text, size_t max_bytes = 200) { return {text, max_bytes}; }
 
 // Lets an unordered_map with std::string keys be searched by string_view: give it std::equal_to<> as well.
 struct StringHash {
@@ -60,3 +72,10 @@ struct StringHash {
 };
 
 }  // namespace transduce
+
+template <>
+struct fmt::formatter<transduce::Quoted> : fmt::formatter<std::string_view> {
+  auto format(const transduce::Quoted& quoted, fmt::format_context& context) const {
+    return fmt::formatter<std::string_view>::format(std::string(quoted), context);
+  }
+};

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "transduce/base/error.h"
+#include "transduce/base/names.h"
 #include "transduce/base/random.h"
 
 namespace transduce {
@@ -16,24 +16,14 @@ constexpr int64_t longest_source = 100000;
 // in ASCII).
 constexpr uint64_t first_stream = 0x7461736B00000000;
 
-constexpr std::pair<const char*, TaskKind> kinds[] = {
-    {"reverse", TaskKind::reverse}, {"copy", TaskKind::copy}, {"sort", TaskKind::sort}};
+constexpr Name<TaskKind> kinds[] = {
+    {TaskKind::reverse, "reverse"}, {TaskKind::copy, "copy"}, {TaskKind::sort, "sort"}};
 
 }  // namespace
 
-TaskKind parse_task_kind(std::string_view name) {
-  for (const auto& [known, kind] : kinds) {
-    if (name == known) return kind;
-  }
-  fail_input("unknown task {}: give reverse, copy or sort", in_quotes(name));
-}
+TaskKind parse_task_kind(std::string_view name) { return value_in(kinds, "task", name); }
 
-const char* name_of(TaskKind kind) {
-  for (const auto& [name, known] : kinds) {
-    if (kind == known) return name;
-  }
-  return "?";
-}
+const char* name_of(TaskKind kind) { return name_in(kinds, kind); }
 
 Task::Task(const TaskSpec& spec) : spec_(spec) {
   check_input(spec.alphabet_size >= 1 && spec.alphabet_size <= static_cast<int64_t>(symbols.size()),

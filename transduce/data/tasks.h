@@ -16,7 +16,7 @@ enum class TaskKind {
   sort,     // abca -> aabc, in the order of the alphabet
 };
 
-// From "reverse", "copy" or "sort". Errors: InputError that lists them.
+// From "reverse", "copy" or "sort". Errors: as value_in of base/names.h.
 TaskKind parse_task_kind(std::string_view name);
 const char* name_of(TaskKind kind);
 

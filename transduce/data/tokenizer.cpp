@@ -5,17 +5,18 @@
 
 #include "transduce/base/error.h"
 #include "transduce/base/file.h"
+#include "transduce/base/names.h"
 #include "transduce/data/sentencepiece.h"
 #include "transduce/data/sentencepiece_check.h"
 
 namespace transduce {
 namespace {
 
-constexpr std::pair<const char*, TokenizerKind> kinds[] = {{"char", TokenizerKind::character},
-                                                           {"word", TokenizerKind::word},
-                                                           {"sentencepiece", TokenizerKind::sentencepiece}};
-constexpr std::pair<const char*, VocabularyOptions::Model> models[] = {
-    {"unigram", VocabularyOptions::Model::unigram}, {"bpe", VocabularyOptions::Model::bpe}};
+constexpr Name<TokenizerKind> kinds[] = {{TokenizerKind::character, "char"},
+                                         {TokenizerKind::word, "word"},
+                                         {TokenizerKind::sentencepiece, "sentencepiece"}};
+constexpr Name<VocabularyOptions::Model> models[] = {{VocabularyOptions::Model::unigram, "unigram"},
+                                                     {VocabularyOptions::Model::bpe, "bpe"}};
 
 // The tokens of text in normal form. They view into `text`, whose tabs may become blanks.
 std::vector<std::string_view> cut(TokenizerKind kind, std::string& text) {
@@ -84,33 +85,15 @@ std::unique_ptr<Tokenizer> train_lookup(const TokenizerSpec& spec, const LineSou
 
 }  // namespace
 
-TokenizerKind parse_tokenizer_kind(std::string_view name) {
-  for (const auto& [known, kind] : kinds) {
-    if (name == known) return kind;
-  }
-  fail_input("unknown tokenizer {}: give char, word or sentencepiece", in_quotes(name));
-}
+TokenizerKind parse_tokenizer_kind(std::string_view name) { return value_in(kinds, "tokenizer", name); }
 
-const char* name_of(TokenizerKind kind) {
-  for (const auto& [name, known] : kinds) {
-    if (kind == known) return name;
-  }
-  return "?";
-}
+const char* name_of(TokenizerKind kind) { return name_in(kinds, kind); }
 
 VocabularyOptions::Model parse_sentencepiece_model(std::string_view name) {
-  for (const auto& [known, model] : models) {
-    if (name == known) return model;
-  }
-  fail_input("unknown SentencePiece model {}: give unigram or bpe", in_quotes(name));
+  return value_in(models, "SentencePiece model", name);
 }
 
-const char* name_of(VocabularyOptions::Model model) {
-  for (const auto& [name, known] : models) {
-    if (model == known) return name;
-  }
-  return "?";
-}
+const char* name_of(VocabularyOptions::Model model) { return name_in(models, model); }
 
 std::vector<std::vector<int32_t>> Tokenizer::sample(std::span<const std::string_view>, double,
                                                     RandomKey) const {

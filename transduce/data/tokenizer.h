@@ -23,7 +23,7 @@ enum class TokenizerKind {
   sentencepiece,  // "sentencepiece": pieces of words, as a SentencePiece model cuts them
 };
 
-// From "char", "word" or "sentencepiece". Errors: InputError that lists them.
+// From "char", "word" or "sentencepiece". Errors: as value_in of base/names.h.
 TokenizerKind parse_tokenizer_kind(std::string_view name);
 const char* name_of(TokenizerKind kind);
 

@@ -149,7 +149,7 @@ Vocabulary Vocabulary::read(const std::string& path) {
         any && line == name,
         "{} is not a vocabulary: line {} must be {}, found {}; the first lines are <pad>, <s>, </s>, <unk>",
         reader.name(), any ? reader.number() : reader.number() + 1, name,
-        any ? in_quotes(line) : "the end of the file");
+        any ? std::string(in_quotes(line)) : "the end of the file");
   }
   while (reader.next(line)) {
     try {
@@ -181,6 +181,8 @@ void Vocabulary::write(const std::string& path) const { write_file_atomic(path, 
 
 std::string escape_token(std::string_view token) {
   if (token.empty()) return "\\e";
+  const auto is_plain = [](char c) { return c > ' ' && c < 0x7F && c != '\\' && c != '<'; };
+  if (std::all_of(token.begin(), token.end(), is_plain)) return std::string(token);
   std::string line = special_id(token) >= 0 ? "\\" : "";
   for (const auto character : utf8_characters(token)) {
     constexpr std::string_view values = " \t\n\r\\", names = "stnr\\";

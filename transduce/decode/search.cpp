@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "transduce/base/names.h"
 #include "transduce/base/parallel.h"
 #include "transduce/data/seq2seq_batch.h"
 #include "transduce/decode/alignment.h"
@@ -32,9 +33,9 @@ int64_t length_limit(const SearchOptions& options, int64_t source_length) {
 }  // namespace
 
 LengthNormalization parse_length_normalization(const std::string& name) {
-  if (name == "gnmt") return LengthNormalization::gnmt;
-  if (name == "average") return LengthNormalization::average;
-  fail_input("unknown length normalization '{}': choose gnmt or average", name);
+  constexpr Name<LengthNormalization> names[] = {{LengthNormalization::gnmt, "gnmt"},
+                                                 {LengthNormalization::average, "average"}};
+  return value_in(names, "length normalization", name);
 }
 
 double Ranking::normalised(double log_probability, size_t length) const {

@@ -16,8 +16,6 @@ constexpr int64_t kEncodedTokens = 8192;
 // Tokens of a forced prefix at most: they are fed one by one.
 constexpr int64_t kMaxPrefix = 1024;
 
-bool is_blank(const std::string& text) { return split_whitespace(text).empty(); }
-
 bool same(const Tokenizer& a, const Tokenizer& b) {
   return a.spec() == b.spec() && a.file_content() == b.file_content();
 }

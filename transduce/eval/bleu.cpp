@@ -5,12 +5,17 @@
 #include <cstdlib>
 #include <utility>
 
-#include "transduce/base/error.h"
+#include "transduce/base/names.h"
 #include "transduce/eval/ngrams.h"
 #include "transduce/eval/unicode.h"
 
 namespace transduce {
 namespace {
+
+constexpr Name<BleuSmoothing> smoothings[] = {{BleuSmoothing::none, "none"},
+                                              {BleuSmoothing::floor, "floor"},
+                                              {BleuSmoothing::add_k, "add-k"},
+                                              {BleuSmoothing::exponential, "exp"}};
 
 double smoothing_value(const BleuOptions& options) {
   return options.smoothing_value.value_or(options.smoothing == BleuSmoothing::floor ? 0.1 : 1.0);
@@ -31,26 +36,10 @@ double log_or_tiny(double x) { return x == 0.0 ? -9999999999.0 : std::log(x); }
 }  // namespace
 
 BleuSmoothing parse_bleu_smoothing(std::string_view name) {
-  for (const auto smoothing :
-       {BleuSmoothing::none, BleuSmoothing::floor, BleuSmoothing::add_k, BleuSmoothing::exponential}) {
-    if (name == name_of(smoothing)) return smoothing;
-  }
-  fail_input("unknown BLEU smoothing \"{}\": give none, floor, add-k or exp", name);
+  return value_in(smoothings, "BLEU smoothing", name);
 }
 
-const char* name_of(BleuSmoothing smoothing) {
-  switch (smoothing) {
-    case BleuSmoothing::none:
-      return "none";
-    case BleuSmoothing::floor:
-      return "floor";
-    case BleuSmoothing::add_k:
-      return "add-k";
-    case BleuSmoothing::exponential:
-      break;
-  }
-  return "exp";
-}
+const char* name_of(BleuSmoothing smoothing) { return name_in(smoothings, smoothing); }
 
 void BleuOptions::validate() const {
   check_input(max_order >= 1 && max_order <= 100, "BLEU's longest n-gram {} is out of range: give 1 to 100",

@@ -4,11 +4,16 @@
 #include <span>
 #include <utility>
 
-#include "transduce/base/error.h"
+#include "transduce/base/names.h"
 #include "transduce/eval/unicode.h"
 
 namespace transduce {
 namespace {
+
+constexpr Name<BleuTokenizer> bleu_tokenizers[] = {{BleuTokenizer::v13a, "13a"},
+                                                   {BleuTokenizer::intl, "intl"},
+                                                   {BleuTokenizer::character, "char"},
+                                                   {BleuTokenizer::none, "none"}};
 
 struct Range {
   char32_t first, last;
@@ -137,26 +142,10 @@ std::u32string normalize_for_ter(std::u32string text, bool asian_support) {
 }  // namespace
 
 BleuTokenizer parse_bleu_tokenizer(std::string_view name) {
-  for (const auto tokenizer :
-       {BleuTokenizer::v13a, BleuTokenizer::intl, BleuTokenizer::character, BleuTokenizer::none}) {
-    if (name == name_of(tokenizer)) return tokenizer;
-  }
-  fail_input("unknown BLEU tokenizer \"{}\": give 13a, intl, char or none", name);
+  return value_in(bleu_tokenizers, "BLEU tokenizer", name);
 }
 
-const char* name_of(BleuTokenizer tokenizer) {
-  switch (tokenizer) {
-    case BleuTokenizer::v13a:
-      return "13a";
-    case BleuTokenizer::intl:
-      return "intl";
-    case BleuTokenizer::character:
-      return "char";
-    case BleuTokenizer::none:
-      break;
-  }
-  return "none";
-}
+const char* name_of(BleuTokenizer tokenizer) { return name_in(bleu_tokenizers, tokenizer); }
 
 std::u32string tokenize_for_bleu(std::u32string_view text, BleuTokenizer tokenizer) {
   switch (tokenizer) {

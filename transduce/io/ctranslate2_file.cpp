@@ -92,7 +92,7 @@ class CTranslate2File::Reader {
 
   void read_tensor(uint32_t index, uint32_t of, uint32_t version) {
     const std::string name = string(fmt::format("name of tensor {} of {}", index + 1, of));
-    const std::string what = "tensor " + in_quotes(name, 100);
+    const std::string what = fmt::format("tensor {}", in_quotes(name, 100));
     Variable variable;
     variable.stored_as = name;
     const auto rank = number<uint8_t>("rank of " + what);
@@ -244,7 +244,7 @@ std::vector<std::string> CTranslate2File::untaken() const {
     if (taken_.contains(name)) continue;
     const std::string what = variable.shape.empty() ? fmt::format("= {}", raw_values(variable).front())
                                                     : to_string(variable.shape);
-    names.push_back(in_quotes(name, 100) + " " + what);
+    names.push_back(fmt::format("{} {}", in_quotes(name, 100), what));
   }
   return names;
 }

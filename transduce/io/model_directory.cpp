@@ -33,16 +33,6 @@ std::string vocabulary_file(const std::string& directory, bool joint, const char
   return path_in(directory, ((joint ? "joint" : side) + std::string(extension)).c_str());
 }
 
-// Where the vocabularies of a model lie.
-struct VocabularyFiles {
-  VocabularyFiles(const std::string& directory, bool joint, const Tokenizer& source_side,
-                  const Tokenizer& target_side)
-      : source(vocabulary_file(directory, joint, "source", source_side.spec().kind)),
-        target(vocabulary_file(directory, joint, "target", target_side.spec().kind)) {}
-
-  std::string source, target;
-};
-
 // A member of config.json. Errors: InputError when it is absent or of another type.
 template <class T>
 T member(const ordered_json& json, const std::string& file, const char* name, const char* expected) {
@@ -83,13 +73,11 @@ std::string fingerprint(const Tokenizer& tokenizer) {
 }
 
 // Parameters say which vocabulary they were trained with; those from elsewhere may not.
-void check_fingerprint(const std::string& file, const Tokenizer& tokenizer, const TensorFile& tensors,
+void check_fingerprint(const std::string& file, const std::string& found, const TensorReader& tensors,
                        const char* side) {
-  const auto expected = tensors.metadata.find(side);
-  if (expected == tensors.metadata.end()) return;
-  const std::string found = fingerprint(tokenizer);
-  check_input(
-      found == expected->second,
+  const auto expected = tensors.metadata().find(side);
+  if (expected == tensors.metadata().end() || found == expected->second) return;
+  fail_input(
       "'{}' ({}) is not the vocabulary that this model was trained with ({}): it belongs to another model",
       file, found, expected->second);
 }
@@ -101,22 +89,33 @@ void check_vocabulary(const std::string& file, const Tokenizer& tokenizer, int64
               file, tokenizer.vocabulary().size(), rows);
 }
 
-// The tensor of this name, which must have this shape and type.
-const Tensor& tensor_of(const std::string& file, const TensorFile& from, const std::string& name,
-                        const Shape& shape, DType dtype) {
-  const auto found = from.tensors.find(name);
-  check_input(found != from.tensors.end(), "'{}' lacks the tensor '{}' {}", file, name, to_string(shape));
-  const Tensor& tensor = found->second;
-  check_input(tensor.shape() == shape && tensor.dtype() == dtype,
-              "'{}': tensor '{}' must be {} {}, got {} {}", file, name, name_of(dtype), to_string(shape),
-              name_of(tensor.dtype()), to_string(tensor.shape()));
-  return tensor;
+// The type of the tensor of this name, which must have this shape.
+DType type_of(const std::string& file, const TensorReader& from, const std::string& name,
+              const Shape& shape) {
+  const auto found = from.tensors().find(name);
+  if (found == from.tensors().end()) {
+    fail_input("'{}' lacks the tensor '{}' {}", file, name, to_string(shape));
+  }
+  if (found->second.shape != shape) {
+    fail_input("'{}': tensor '{}' must have shape {}, got {}", file, name, to_string(shape),
+               to_string(found->second.shape));
+  }
+  return found->second.dtype;
 }
 
-void copy_int8(const std::string& file, const TensorFile& from, const Int8Parameter& parameter) {
+// The tensor of this name, which must have this shape and type.
+Tensor read_tensor(const std::string& file, TensorReader& from, const std::string& name, const Shape& shape,
+                   DType dtype) {
+  const DType found = type_of(file, from, name, shape);
+  check_input(found == dtype, "'{}': tensor '{}' must be {}, got {}", file, name, name_of(dtype),
+              name_of(found));
+  return from.read(name);
+}
+
+void read_int8(const std::string& file, TensorReader& from, const Int8Parameter& parameter) {
   Int8Matrix& matrix = *parameter.matrix;
-  matrix.values = tensor_of(file, from, parameter.name, parameter.shape, DType::int8);
-  matrix.scales = tensor_of(file, from, parameter.name + "_scale", {parameter.shape[0]}, DType::float32);
+  matrix.values = read_tensor(file, from, parameter.name, parameter.shape, DType::int8);
+  matrix.scales = read_tensor(file, from, parameter.name + "_scale", {parameter.shape[0]}, DType::float32);
   const float* scale = matrix.scales.data<float>();
   const int8_t* value = matrix.values.data<int8_t>();
   check_input(
@@ -129,34 +128,39 @@ void copy_int8(const std::string& file, const TensorFile& from, const Int8Parame
   current_backend().pack(matrix);
 }
 
-void copy_parameters(const std::string& file, const TensorFile& from, Transformer& model) {
-  for (const Parameter& parameter : model.parameters().parameters()) {
-    const auto found = from.tensors.find(parameter.name);
-    check_input(found != from.tensors.end(), "'{}' lacks the tensor '{}' {}", file, parameter.name,
-                to_string(parameter.shape));
-    const Tensor& tensor = found->second;
-    check_input(tensor.shape() == parameter.shape, "'{}': tensor '{}' must have shape {}, got {}", file,
-                parameter.name, to_string(parameter.shape), to_string(tensor.shape()));
-    check_input(tensor.dtype() == DType::float32 || tensor.dtype() == DType::float64,
-                "'{}': tensor '{}' must hold floating-point numbers, got {}", file, parameter.name,
-                name_of(tensor.dtype()));
-    const Tensor& to = parameter.variable.value();
-    to.copy_from(tensor.dtype() == to.dtype() ? tensor : tensor.to(to.dtype()));
-    const float* value = to.data<float>();
-    check_input(std::all_of(value, value + to.size(), [](float x) { return std::isfinite(x); }),
-                "'{}': tensor '{}' holds values that are not finite numbers: the file is damaged, or the "
-                "training diverged",
-                file, parameter.name);
+// Reads a parameter to its place in the model.
+void read_parameter(const std::string& file, TensorReader& from, const Parameter& parameter) {
+  const DType dtype = type_of(file, from, parameter.name, parameter.shape);
+  check_input(dtype == DType::float32 || dtype == DType::float64,
+              "'{}': tensor '{}' must hold floating-point numbers, got {}", file, parameter.name,
+              name_of(dtype));
+  const Tensor& to = parameter.variable.value();
+  if (dtype == to.dtype()) {
+    from.read(parameter.name, to);
+  } else {
+    to.copy_from(from.read(parameter.name).to(to.dtype()));
   }
+  const float* value = to.data<float>();
+  check_input(std::all_of(value, value + to.size(), [](float x) { return std::isfinite(x); }),
+              "'{}': tensor '{}' holds values that are not finite numbers: the file is damaged, or the "
+              "training diverged",
+              file, parameter.name);
+}
+
+void read_parameters(const std::string& file, TensorReader& from, Transformer& model) {
   std::set<std::string> used;
-  for (const Parameter& parameter : model.parameters().parameters()) used.insert(parameter.name);
+  for (const Parameter& parameter : model.parameters().parameters()) {
+    read_parameter(file, from, parameter);
+    used.insert(parameter.name);
+  }
   for (const Int8Parameter& parameter : model.parameters().int8_parameters()) {
-    copy_int8(file, from, parameter);
+    read_int8(file, from, parameter);
     used.insert({parameter.name, parameter.name + "_scale"});
   }
-  for (const auto& [name, tensor] : from.tensors) {
-    check_input(used.count(name) > 0, "'{}' holds a tensor '{}' {} that the model does not use", file, name,
-                to_string(tensor.shape()));
+  for (const auto& [name, outline] : from.tensors()) {
+    if (used.count(name) > 0) continue;
+    fail_input("'{}' holds a tensor '{}' {} that the model does not use", file, name,
+               to_string(outline.shape));
   }
 }
 
@@ -250,18 +254,19 @@ ModelDescription load_description(const std::string& directory) {
   model.config =
       transformer_config_from_json(member<ordered_json>(json, config_file, "model", "an object").dump());
   model.joint_vocabulary = member<bool>(json, config_file, "joint_vocabulary", "true or false");
-  const auto read_side = [&](const char* side) {
-    const TokenizerSpec spec =
-        read_spec(member<ordered_json>(json, config_file, side, "an object"), config_file);
-    return read_tokenizer(spec, vocabulary_file(directory, model.joint_vocabulary, side, spec.kind));
-  };
-  model.source = read_side("source");
-  model.target = read_side("target");
-  const VocabularyFiles vocabulary(directory, model.joint_vocabulary, *model.source, *model.target);
+  const auto source_json = member<ordered_json>(json, config_file, "source", "an object");
+  const auto target_json = member<ordered_json>(json, config_file, "target", "an object");
+  const TokenizerSpec source = read_spec(source_json, config_file),
+                      target = read_spec(target_json, config_file);
+  model.source_file = vocabulary_file(directory, model.joint_vocabulary, "source", source.kind);
+  model.target_file = vocabulary_file(directory, model.joint_vocabulary, "target", target.kind);
+  model.source = read_tokenizer(source, model.source_file);
+  const bool same = model.joint_vocabulary && source_json == target_json;
+  model.target = same ? model.source : read_tokenizer(target, model.target_file);
   check_input(model.config.tie != Tie::all || model.joint_vocabulary,
               "'{}' ties all embeddings but names two vocabularies", config_file);
-  check_vocabulary(vocabulary.source, *model.source, model.config.source_vocabulary);
-  check_vocabulary(vocabulary.target, *model.target, model.config.target_vocabulary);
+  check_vocabulary(model.source_file, *model.source, model.config.source_vocabulary);
+  check_vocabulary(model.target_file, *model.target, model.config.target_vocabulary);
   return model;
 }
 
@@ -273,23 +278,25 @@ Seq2SeqModel load_model(const std::string& directory) {
   // What the file holds bounds the memory: a config that asks for more than that is refused before it gets
   // any.
   const std::string file = path_in(directory, "model.safetensors");
-  const TensorFile tensors = read_safetensors(file);
-  const VocabularyFiles vocabulary(directory, model.joint_vocabulary, *model.source, *model.target);
-  check_fingerprint(vocabulary.source, *model.source, tensors, "source_vocabulary");
-  check_fingerprint(vocabulary.target, *model.target, tensors, "target_vocabulary");
+  TensorReader tensors(file);
+  const std::string source_print = fingerprint(*model.source);
+  const std::string target_print = model.target == model.source ? source_print : fingerprint(*model.target);
+  check_fingerprint(description.source_file, source_print, tensors, "source_vocabulary");
+  check_fingerprint(description.target_file, target_print, tensors, "target_vocabulary");
   int64_t held = 0;
-  for (const auto& [name, tensor] : tensors.tensors) held += tensor.size();
+  for (const auto& [name, outline] : tensors.tensors()) held += elements_of(outline.shape);
   const int64_t needed = Transformer::count_parameters(config);
   check_input(held >= needed, "'{}' holds {} numbers, but the model in '{}' has {} parameters", file, held,
               path_in(directory, "config.json"), needed);
   model.transformer = std::make_unique<Transformer>(config);
-  copy_parameters(file, tensors, *model.transformer);
+  read_parameters(file, tensors, *model.transformer);
   model.transformer->parameters().freeze();
   return model;
 }
 
 void load_parameters(const std::string& file, Transformer& model) {
-  copy_parameters(file, read_safetensors(file), model);
+  TensorReader tensors(file);
+  read_parameters(file, tensors, model);
 }
 
 }  // namespace transduce

@@ -51,6 +51,7 @@ void check_replaceable(const std::string& directory, bool overwrite);
 struct ModelDescription {
   TransformerConfig config;
   std::shared_ptr<const Tokenizer> source, target;
+  std::string source_file, target_file;  // where they lie
   bool joint_vocabulary = false;
 };
 

@@ -19,6 +19,25 @@
 namespace transduce {
 namespace {
 
+// What an error about a tensor begins with, put together where it is formatted.
+struct About {
+  std::string_view file;  // in quotes
+  std::string_view name;
+};
+
+}  // namespace
+}  // namespace transduce
+
+template <>
+struct fmt::formatter<transduce::About> : fmt::formatter<std::string_view> {
+  auto format(const transduce::About& about, fmt::format_context& context) const {
+    return fmt::format_to(context.out(), "{}: tensor {}", about.file, transduce::in_quotes(about.name, 100));
+  }
+};
+
+namespace transduce {
+namespace {
+
 static_assert(std::endian::native == std::endian::little, "elements are written as they lie in memory");
 
 constexpr uint64_t length_bytes = 8;
@@ -65,11 +84,6 @@ void check_members(const std::string& file, size_t count) {
               max_members);
 }
 
-// What an error about a tensor begins with.
-std::string about(const std::string& file, const std::string& name) {
-  return fmt::format("{}: tensor {}", file, in_quotes(name, 100));
-}
-
 // Takes the header's JSON piece by piece, as the parser meets it, and admits only what the format has: so
 // nothing can nest deeper, and no tree of values is built. Every function throws InputError for what does not
 // belong.
@@ -89,7 +103,7 @@ class HeaderReader {
         unexpected(fmt::format("the number {}", value));
       }
       check_input(entry_->shape.size() < max_rank, "{} has a shape of more than {} sizes; {}",
-                  about(file_, entry_name_), max_rank, way_out);
+                  About{file_, entry_name_}, max_rank, way_out);
       entry_->shape.push_back(static_cast<int64_t>(value));
     } else if (place_ == Place::offsets && entry_->offsets.size() < 2) {
       entry_->offsets.push_back(value);
@@ -105,7 +119,7 @@ class HeaderReader {
                   in_quotes(key_, 100), way_out);
     } else if (place_ == Place::tensor && key_ == "dtype") {
       check_input(entry_->dtype.empty() && !value.empty(), "{} has an empty dtype or two; {}",
-                  about(file_, entry_name_), way_out);
+                  About{file_, entry_name_}, way_out);
       entry_->dtype = value;
     } else {
       unexpected("a string");
@@ -122,7 +136,7 @@ class HeaderReader {
       place_ = Place::metadata;
     } else if (place_ == Place::tensors) {
       const auto [at, is_new] = header_.entries.try_emplace(key_);
-      check_input(is_new, "{} is in the header twice; {}", about(file_, key_), way_out);
+      check_input(is_new, "{} is in the header twice; {}", About{file_, key_}, way_out);
       entry_name_ = key_;
       entry_ = &at->second;
       place_ = Place::tensor;
@@ -136,7 +150,7 @@ class HeaderReader {
     key_ = name;
     if (place_ != Place::tensor) check_members(file_, header_.entries.size() + header_.metadata.size() + 1);
     if (place_ == Place::tensor && name != "dtype" && name != "shape" && name != "data_offsets") {
-      fail_input("{} has a field {} that the format does not have; {}", about(file_, entry_name_),
+      fail_input("{} has a field {} that the format does not have; {}", About{file_, entry_name_},
                  in_quotes(name, 100), way_out);
     }
     return true;
@@ -148,7 +162,7 @@ class HeaderReader {
                             : !entry_->has_shape      ? "shape"
                             : entry_->offsets.empty() ? "data_offsets"
                                                       : nullptr;
-      check_input(missing == nullptr, "{} has no {}; {}", about(file_, entry_name_), missing ? missing : "",
+      check_input(missing == nullptr, "{} has no {}; {}", About{file_, entry_name_}, missing ? missing : "",
                   way_out);
     }
     place_ = place_ == Place::tensors ? Place::file : Place::tensors;
@@ -169,7 +183,7 @@ class HeaderReader {
 
   bool end_array() {
     check_input(place_ != Place::offsets || entry_->offsets.size() == 2,
-                "{} has {} data_offsets where two should stand; {}", about(file_, entry_name_),
+                "{} has {} data_offsets where two should stand; {}", About{file_, entry_name_},
                 entry_->offsets.size(), way_out);
     place_ = Place::tensor;
     return true;
@@ -195,7 +209,7 @@ class HeaderReader {
         fail_input("{}: the metadata has {} for {} where a string should stand; {}", file_, found,
                    in_quotes(key_, 100), way_out);
       default:
-        fail_input("{} has {} in its {} where it does not belong; {}", about(file_, entry_name_), found, key_,
+        fail_input("{} has {} in its {} where it does not belong; {}", About{file_, entry_name_}, found, key_,
                    way_out);
     }
   }
@@ -225,31 +239,30 @@ void check_entry(const std::string& file, const std::string& name, Entry& entry,
                                    [&](const Format& f) { return entry.dtype == f.name; });
   check_input(format != std::end(formats),
               "{} has dtype {}; F32, F64, F16, BF16, I32 and U8 can be read: convert it to one of them",
-              about(file, name), in_quotes(entry.dtype, 40));
+              About{file, name}, in_quotes(entry.dtype, 40));
   entry.format = format;
   uint64_t bytes = format->item_bytes;
   bool fits = true;
   for (const int64_t size : entry.shape) {
     fits = fits && !__builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes);
   }
-  const auto described = [&] { return fmt::format("{} {}", entry.dtype, to_string(entry.shape)); };
   check_input(fits && bytes <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()),
-              "{} is {}: more bytes than can be counted; {}", about(file, name), described(),
-              HeaderReader::way_out);
+              "{} is {} ({}): more bytes than can be counted; {}", About{file, name}, entry.dtype,
+              fmt::join(entry.shape, ", "), HeaderReader::way_out);
   check_input(entry.begin() <= entry.end(), "{} has data_offsets {} to {}: the end lies before the begin; {}",
-              about(file, name), entry.begin(), entry.end(), HeaderReader::way_out);
+              About{file, name}, entry.begin(), entry.end(), HeaderReader::way_out);
   check_input(entry.end() <= data_bytes,
               "{} has data_offsets {} to {} but only {} bytes follow the header; "
               "if the file was cut short, copy or download it again",
-              about(file, name), entry.begin(), entry.end(), data_bytes);
+              About{file, name}, entry.begin(), entry.end(), data_bytes);
   check_input(bytes == entry.end() - entry.begin(),
-              "{} is {}: {} bytes, but its data_offsets {} to {} hold {}; {}", about(file, name), described(),
-              bytes, entry.begin(), entry.end(), entry.end() - entry.begin(), HeaderReader::way_out);
+              "{} is {} ({}): {} bytes, but its data_offsets {} to {} hold {}; {}", About{file, name},
+              entry.dtype, fmt::join(entry.shape, ", "), bytes, entry.begin(), entry.end(),
+              entry.end() - entry.begin(), HeaderReader::way_out);
 }
 
-// The entries in the order of their bytes, which must cover the data exactly once.
-std::vector<const Entries::value_type*> in_file_order(const std::string& file, const Entries& entries,
-                                                      uint64_t data_bytes) {
+// The entries' bytes must cover the data exactly once.
+void check_coverage(const std::string& file, const Entries& entries, uint64_t data_bytes) {
   std::vector<const Entries::value_type*> order;
   for (const auto& item : entries) order.push_back(&item);
   std::sort(order.begin(), order.end(),
@@ -258,15 +271,30 @@ std::vector<const Entries::value_type*> in_file_order(const std::string& file, c
   for (const auto* item : order) {
     const uint64_t begin = item->second.begin(), end = item->second.end();
     check_input(begin >= covered, "{} has data_offsets {} to {}, but bytes up to {} belong to another; {}",
-                about(file, item->first), begin, end, covered, HeaderReader::way_out);
+                About{file, item->first}, begin, end, covered, HeaderReader::way_out);
     check_input(begin <= covered, "{} has data_offsets {} to {}, which leaves a gap from {}; {}",
-                about(file, item->first), begin, end, covered, HeaderReader::way_out);
+                About{file, item->first}, begin, end, covered, HeaderReader::way_out);
     covered = end;
   }
   check_input(covered == data_bytes,
               "{}: {} bytes follow the last tensor, which ends at byte {} of the data; {}", file,
               data_bytes - covered, covered, HeaderReader::way_out);
-  return order;
+}
+
+// The elements of a contiguous tensor.
+char* bytes_of(const Tensor& tensor) {
+  switch (tensor.dtype()) {
+    case DType::float64:
+      return reinterpret_cast<char*>(tensor.data<double>());
+    case DType::float32:
+      return reinterpret_cast<char*>(tensor.data<float>());
+    case DType::int32:
+      return reinterpret_cast<char*>(tensor.data<int32_t>());
+    case DType::int8:
+      return reinterpret_cast<char*>(tensor.data<int8_t>());
+    default:
+      return reinterpret_cast<char*>(tensor.data<uint8_t>());
+  }
 }
 
 // Reads exactly `bytes` bytes.
@@ -286,34 +314,6 @@ void read_widened(std::ifstream& stream, const std::string& file, float (*widen)
     read_bytes(stream, file, piece.data(), piece.size() * sizeof(uint16_t));
     to = std::transform(piece.begin(), piece.end(), to, widen);
   }
-}
-
-Tensor read_tensor(std::ifstream& stream, const std::string& file, const Entry& entry) {
-  Tensor tensor(entry.shape, entry.format->dtype);
-  const uint64_t bytes = entry.end() - entry.begin();
-  switch (entry.format->dtype) {
-    case DType::float32:
-      if (entry.format->item_bytes == sizeof(uint16_t)) {
-        read_widened(stream, file, entry.dtype == "F16" ? from_half : from_bfloat16, tensor.data<float>(),
-                     bytes / sizeof(uint16_t));
-      } else {
-        read_bytes(stream, file, tensor.data<float>(), bytes);
-      }
-      break;
-    case DType::float64:
-      read_bytes(stream, file, tensor.data<double>(), bytes);
-      break;
-    case DType::int32:
-      read_bytes(stream, file, tensor.data<int32_t>(), bytes);
-      break;
-    case DType::int8:
-      read_bytes(stream, file, tensor.data<int8_t>(), bytes);
-      break;
-    default:
-      read_bytes(stream, file, tensor.data<uint8_t>(), bytes);
-      break;
-  }
-  return tensor;
 }
 
 // Opens a regular file and sets `bytes` to its size.
@@ -353,11 +353,11 @@ std::string read_header(std::ifstream& stream, const std::string& file, uint64_t
 // ---------------------------------------------------------------------------------------------------
 
 const Format& format_of(const std::string& file, const std::string& name, const Tensor& tensor) {
-  check_input(!tensor.empty(), "{} is empty and cannot be written", about(file, name));
+  check_input(!tensor.empty(), "{} is empty and cannot be written", About{file, name});
   for (const Format& format : formats) {
     if (format.dtype == tensor.dtype() && format.item_bytes == size_of(tensor.dtype())) return format;
   }
-  fail_input("{} is {}; float32, float64, int32, int8 and uint8 can be written", about(file, name),
+  fail_input("{} is {}; float32, float64, int32, int8 and uint8 can be written", About{file, name},
              name_of(tensor.dtype()));
 }
 
@@ -415,34 +415,67 @@ std::pair<std::string, std::vector<const NamedTensor*>> lay_out(
   return {std::move(header), std::move(order)};
 }
 
-std::string_view as_bytes(const void* data, size_t bytes) { return {static_cast<const char*>(data), bytes}; }
-
-template <class T>
 void write_elements(AtomicFile& out, const Tensor& tensor) {
-  if (tensor.contiguous()) {
-    out.write(as_bytes(tensor.data<T>(), static_cast<size_t>(tensor.size()) * sizeof(T)));
-    return;
+  const int64_t rows = tensor.contiguous() ? 1 : tensor.dim(0);
+  const auto bytes = static_cast<size_t>(tensor.size() / rows) * size_of(tensor.dtype());
+  for (int64_t i = 0; i < rows; ++i) {
+    out.write({bytes_of(rows == 1 ? tensor : tensor.rows(i, i + 1)), bytes});
   }
-  const int64_t rows = tensor.dim(0), width = tensor.size() / std::max<int64_t>(rows, 1);
-  for (int64_t i = 0; i < rows; ++i)
-    out.write(as_bytes(tensor.row<T>(i), static_cast<size_t>(width) * sizeof(T)));
 }
 
 }  // namespace
 
-TensorFile read_safetensors(const std::string& path) {
-  const std::string file = in_quotes(path, 4096);
+struct TensorReader::Source {
+  std::string file;  // its path in quotes
+  std::ifstream stream;
+  uint64_t data_begin = 0;
+  Entries entries;
+};
+
+TensorReader::TensorReader(const std::string& path) : source_(std::make_unique<Source>()) {
+  const std::string file = source_->file = in_quotes(path, 4096);
   uint64_t file_bytes = 0;
-  std::ifstream stream = open_file(path, file, file_bytes);
-  const std::string text = read_header(stream, file, file_bytes);
-  const uint64_t data_bytes = file_bytes - length_bytes - text.size();
+  source_->stream = open_file(path, file, file_bytes);
+  const std::string text = read_header(source_->stream, file, file_bytes);
+  source_->data_begin = length_bytes + text.size();
+  const uint64_t data_bytes = file_bytes - source_->data_begin;
 
   Header header = parse_header(file, text);
   for (auto& [name, entry] : header.entries) check_entry(file, name, entry, data_bytes);
-  TensorFile result{{}, std::move(header.metadata)};
-  for (const auto* item : in_file_order(file, header.entries, data_bytes)) {
-    result.tensors.emplace(item->first, read_tensor(stream, file, item->second));
+  check_coverage(file, header.entries, data_bytes);
+  for (const auto& [name, entry] : header.entries) tensors_[name] = {entry.shape, entry.format->dtype};
+  metadata_ = std::move(header.metadata);
+  source_->entries = std::move(header.entries);
+}
+
+TensorReader::~TensorReader() = default;
+
+Tensor TensorReader::read(const std::string& name) {
+  const Outline& outline = tensors_.at(name);
+  const Tensor tensor(outline.shape, outline.dtype);
+  read(name, tensor);
+  return tensor;
+}
+
+void TensorReader::read(const std::string& name, const Tensor& to) {
+  const Entry& entry = source_->entries.at(name);
+  if (to.shape() != entry.shape || to.dtype() != entry.format->dtype || !to.contiguous()) {
+    throw std::logic_error(fmt::format("{} does not fit where it is to go", About{source_->file, name}));
   }
+  std::ifstream& stream = source_->stream;
+  stream.seekg(static_cast<std::streamoff>(source_->data_begin + entry.begin()));
+  if (entry.format->item_bytes == size_of(to.dtype())) {
+    read_bytes(stream, source_->file, bytes_of(to), entry.end() - entry.begin());
+  } else {
+    read_widened(stream, source_->file, entry.dtype == "F16" ? from_half : from_bfloat16, to.data<float>(),
+                 static_cast<uint64_t>(to.size()));
+  }
+}
+
+TensorFile read_safetensors(const std::string& path) {
+  TensorReader reader(path);
+  TensorFile result{{}, reader.metadata()};
+  for (const auto& [name, outline] : reader.tensors()) result.tensors.emplace(name, reader.read(name));
   return result;
 }
 
@@ -451,28 +484,9 @@ void write_safetensors(const std::string& path, const std::vector<std::pair<std:
   const auto [header, order] = lay_out(in_quotes(path, 4096), tensors, metadata);
   AtomicFile out(path);
   const uint64_t header_bytes = header.size();
-  out.write(as_bytes(&header_bytes, length_bytes));
+  out.write({reinterpret_cast<const char*>(&header_bytes), length_bytes});
   out.write(header);
-  for (const NamedTensor* item : order) {
-    const Tensor& tensor = item->second;
-    switch (tensor.dtype()) {
-      case DType::float64:
-        write_elements<double>(out, tensor);
-        break;
-      case DType::float32:
-        write_elements<float>(out, tensor);
-        break;
-      case DType::int32:
-        write_elements<int32_t>(out, tensor);
-        break;
-      case DType::int8:
-        write_elements<int8_t>(out, tensor);
-        break;
-      default:
-        write_elements<uint8_t>(out, tensor);
-        break;
-    }
-  }
+  for (const NamedTensor* item : order) write_elements(out, item->second);
   out.commit();
 }
 

@@ -1,51 +1,30 @@
 #include "transduce/models/config.h"
 
-#include <array>
 #include <nlohmann/json.hpp>
-#include <utility>
-#include <vector>
+
+#include "transduce/base/names.h"
 
 namespace transduce {
 namespace {
 
-template <class E>
-using Names = std::vector<std::pair<E, const char*>>;
+constexpr Name<NormPlacement> kNormPlacements[] = {{NormPlacement::post, "post"},
+                                                   {NormPlacement::pre, "pre"}};
+constexpr Name<NormKind> kNormKinds[] = {{NormKind::layer, "layer"}, {NormKind::rms, "rms"}};
+constexpr Name<Activation> kActivations[] = {{Activation::relu, "relu"},
+                                             {Activation::gelu, "gelu"},
+                                             {Activation::gelu_tanh, "gelu-tanh"},
+                                             {Activation::swish, "swish"},
+                                             {Activation::swiglu, "swiglu"}};
+constexpr Name<PositionKind> kPositionKinds[] = {{PositionKind::sinusoidal, "sinusoidal"},
+                                                 {PositionKind::learned, "learned"},
+                                                 {PositionKind::rotary, "rotary"}};
+constexpr Name<SinusoidLayout> kSinusoidLayouts[] = {{SinusoidLayout::interleaved, "interleaved"},
+                                                     {SinusoidLayout::concatenated, "concatenated"}};
+constexpr Name<Timescales> kTimescales[] = {{Timescales::paper, "paper"},
+                                            {Timescales::tensor2tensor, "tensor2tensor"}};
+constexpr Name<Tie> kTies[] = {{Tie::none, "none"}, {Tie::decoder, "decoder"}, {Tie::all, "all"}};
 
-const Names<NormPlacement> kNormPlacements{{NormPlacement::post, "post"}, {NormPlacement::pre, "pre"}};
-const Names<NormKind> kNormKinds{{NormKind::layer, "layer"}, {NormKind::rms, "rms"}};
-const Names<Activation> kActivations{{Activation::relu, "relu"},
-                                     {Activation::gelu, "gelu"},
-                                     {Activation::gelu_tanh, "gelu-tanh"},
-                                     {Activation::swish, "swish"},
-                                     {Activation::swiglu, "swiglu"}};
-const Names<PositionKind> kPositionKinds{{PositionKind::sinusoidal, "sinusoidal"},
-                                         {PositionKind::learned, "learned"},
-                                         {PositionKind::rotary, "rotary"}};
-const Names<SinusoidLayout> kSinusoidLayouts{{SinusoidLayout::interleaved, "interleaved"},
-                                             {SinusoidLayout::concatenated, "concatenated"}};
-const Names<Timescales> kTimescales{{Timescales::paper, "paper"},
-                                    {Timescales::tensor2tensor, "tensor2tensor"}};
-const Names<Tie> kTies{{Tie::none, "none"}, {Tie::decoder, "decoder"}, {Tie::all, "all"}};
-
-const Names<WeightKind> kWeightKinds{{WeightKind::float32, "float32"}, {WeightKind::int8, "int8"}};
-
-template <class E>
-const char* name_in(const Names<E>& names, E value) {
-  for (const auto& [candidate, name] : names) {
-    if (candidate == value) return name;
-  }
-  return "?";
-}
-
-template <class E>
-E parse_in(const Names<E>& names, const char* what, const std::string& text) {
-  std::string known;
-  for (const auto& [value, name] : names) {
-    if (text == name) return value;
-    known += (known.empty() ? "" : ", ") + std::string(name);
-  }
-  fail_input("unknown {} '{}': choose one of {}", what, text, known);
-}
+constexpr Name<WeightKind> kWeightKinds[] = {{WeightKind::float32, "float32"}, {WeightKind::int8, "int8"}};
 
 // Binds every field once, to be written and to be read.
 template <class Config, class Visitor>
@@ -129,20 +108,20 @@ const char* to_string(Tie value) { return name_in(kTies, value); }
 const char* to_string(WeightKind value) { return name_in(kWeightKinds, value); }
 
 NormPlacement parse_norm_placement(const std::string& name) {
-  return parse_in(kNormPlacements, "norm placement", name);
+  return value_in(kNormPlacements, "norm placement", name);
 }
-NormKind parse_norm_kind(const std::string& name) { return parse_in(kNormKinds, "norm kind", name); }
-Activation parse_activation(const std::string& name) { return parse_in(kActivations, "activation", name); }
+NormKind parse_norm_kind(const std::string& name) { return value_in(kNormKinds, "norm kind", name); }
+Activation parse_activation(const std::string& name) { return value_in(kActivations, "activation", name); }
 PositionKind parse_position_kind(const std::string& name) {
-  return parse_in(kPositionKinds, "kind of positions", name);
+  return value_in(kPositionKinds, "kind of positions", name);
 }
 SinusoidLayout parse_sinusoid_layout(const std::string& name) {
-  return parse_in(kSinusoidLayouts, "sinusoid layout", name);
+  return value_in(kSinusoidLayouts, "sinusoid layout", name);
 }
-Timescales parse_timescales(const std::string& name) { return parse_in(kTimescales, "timescales", name); }
-Tie parse_tie(const std::string& name) { return parse_in(kTies, "tying", name); }
+Timescales parse_timescales(const std::string& name) { return value_in(kTimescales, "timescales", name); }
+Tie parse_tie(const std::string& name) { return value_in(kTies, "tying", name); }
 WeightKind parse_weight_kind(const std::string& name) {
-  return parse_in(kWeightKinds, "kind of weights", name);
+  return value_in(kWeightKinds, "kind of weights", name);
 }
 
 void TransformerConfig::validate() const {

@@ -55,8 +55,8 @@ struct TransformerConfig {
   void validate() const;
 };
 
-// Names as the command line and config.json have them. Errors of the parsers: InputError that lists the
-// names.
+// Names as the command line and config.json have them. Errors of the parsers: as value_in of
+// base/names.h.
 const char* to_string(NormPlacement value);
 const char* to_string(NormKind value);
 const char* to_string(Activation value);

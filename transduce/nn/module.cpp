@@ -51,11 +51,12 @@ std::shared_ptr<const Int8Matrix> ParameterSet::declare_int8(const std::string& 
 void ParameterSet::allocate(DType dtype) {
   int64_t total = 0;
   for (const Parameter& p : parameters_) total += padded(p.size());
-  values_ = Tensor::zeros({total}, dtype);
+  values_ = Tensor({total}, dtype);
   gradients_ = Tensor();
   int64_t at = 0;
   for (const Parameter& p : parameters_) {
     p.variable.set_value(values_.flat(at, p.size()).reshape(p.shape));
+    values_.flat(at + p.size(), padded(p.size()) - p.size()).fill_zero();
     at += padded(p.size());
   }
 }

@@ -50,7 +50,8 @@ class ParameterSet {
   // Declares a weight (O, I) in 8 bits; it takes memory when its values are set.
   std::shared_ptr<const Int8Matrix> declare_int8(const std::string& name, const Shape& shape);
 
-  // Lays the values out, zero-filled. float32 for training; float64 and complex128 for the oracle.
+  // Lays the values out; what they hold is undefined until initialize() or whoever loads them has set them.
+  // float32 for training; float64 and complex128 for the oracle.
   void allocate(DType dtype = DType::float32);
 
   // Before threads add their gradients in turn: see TakingTurns.

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "transduce/base/error.h"
+#include "transduce/base/names.h"
 
 namespace transduce {
 namespace {
 
-constexpr std::pair<ScheduleKind, const char*> kNames[] = {{ScheduleKind::constant, "constant"},
+constexpr Name<ScheduleKind> kNames[] = {{ScheduleKind::constant, "constant"},
                                                            {ScheduleKind::noam, "noam"},
                                                            {ScheduleKind::inverse_sqrt, "inverse-sqrt"},
                                                            {ScheduleKind::linear, "linear"},
@@ -52,20 +52,8 @@ void Schedule::validate() const {
               to_string(kind));
 }
 
-const char* to_string(ScheduleKind kind) {
-  for (const auto& [value, name] : kNames) {
-    if (value == kind) return name;
-  }
-  return "?";
-}
+const char* to_string(ScheduleKind kind) { return name_in(kNames, kind); }
 
-ScheduleKind parse_schedule_kind(const std::string& name) {
-  std::string known;
-  for (const auto& [value, text] : kNames) {
-    if (name == text) return value;
-    known += (known.empty() ? "" : ", ") + std::string(text);
-  }
-  fail_input("unknown schedule '{}': choose one of {}", name, known);
-}
+ScheduleKind parse_schedule_kind(const std::string& name) { return value_in(kNames, "schedule", name); }
 
 }  // namespace transduce
