@@ -8,6 +8,7 @@
 #include "cli/progress.h"
 #include "cli/stop_signals.h"
 #include "cli/text_options.h"
+#include "cli/train_corpus.h"
 #include "cli/train_loop.h"
 #include "cli/train_resume.h"
 #include "transduce/base/file.h"
@@ -75,67 +76,71 @@ struct Prepared {
   std::vector<std::string> notes;  // on texts that were too long
 
   // A training that is resumed has its tokenizers.
-  void tokenize(const TextOptions& text, const std::vector<TextPair>& pairs) {
+  void tokenize(const TextOptions& text, const TextOptions::LinesOfSide& lines) {
     if (source) return;
-    auto tokenizers = text.tokenizers(pairs);
+    auto tokenizers = text.tokenizers(lines);
     source = std::move(tokenizers.source);
     target = std::move(tokenizers.target);
   }
 
-  // Holds the texts to their limit and notes what it did.
-  void limit(const LengthLimit& most, const char* what, std::vector<Example>& examples,
-             std::vector<TextPair>& pairs) {
-    const LengthReport report = limit_lengths(most, examples, &pairs);
+  // Notes what a limit did to texts.
+  void limited(const LengthLimit& most, const char* what, const LengthReport& report) {
     longest = std::max(longest, report.over > 0 ? most.tokens : report.longest);
     if (report.over > 0) notes.push_back(describe(report, most, what));
   }
 };
 
-std::vector<TextPair> read_text(const char* what, const std::vector<std::string>& pairs,
-                                const std::vector<std::string>& sources,
-                                const std::vector<std::string>& targets) {
+PairFiles pair_files(const char* what, const std::vector<std::string>& pairs,
+                     const std::vector<std::string>& sources, const std::vector<std::string>& targets) {
   check_input(pairs.empty() || (sources.empty() && targets.empty()),
               "--{} and --{}-source/--{}-target are two ways to name the data: give one of them", what, what,
               what);
   check_input(sources.empty() == targets.empty(),
               "--{}-source and --{}-target belong together: one is missing", what, what);
-  if (!pairs.empty()) return read_pairs(pairs);
-  if (!sources.empty()) return read_parallel(sources, targets);
-  return {};
+  return {pairs, sources, targets};
+}
+
+std::vector<TextPair> read_text(const PairFiles& files) {
+  if (files.all().empty()) return {};
+  return files.sources.empty() ? read_pairs(files.pairs) : read_parallel(files.sources, files.targets);
 }
 
 Prepared prepare_files(Prepared data, const DataOptions& options, const TextOptions& text,
-                       const LoopOptions& loop, const LengthLimit& limit) {
+                       const LoopOptions& loop, const LengthLimit& limit,
+                       const TrainingDirectory& directory) {
   options.check_standard_input();
-  std::vector<TextPair> train = read_text("train", options.train, options.train_source, options.train_target);
-  check_input(!train.empty(),
+  const PairFiles files = pair_files("train", options.train, options.train_source, options.train_target);
+  check_input(!files.all().empty(),
               "there is nothing to train on: give --train PAIRS.tsv, --train-source and --train-target, "
               "or --task reverse");
-  data.valid_pairs = read_text("valid", options.valid, options.valid_source, options.valid_target);
-  data.tokenize(text, train);
-  data.valid = encode_pairs(data.valid_pairs, *data.source, *data.target);
-  std::vector<Example> examples = encode_pairs(train, *data.source, *data.target);
-  data.limit(limit, "validation", data.valid, data.valid_pairs);
-  data.limit(limit, "training", examples, train);
-  data.train_pairs = static_cast<int64_t>(train.size());
-  check_input(data.train_pairs > 0, "there is nothing to train on: {}", data.notes.back());
   const SubwordSampling sampling = text.sampling(loop.trainer.seed);
-  if (sampling.alpha == 0.0) {
-    data.batches = corpus_batches(std::move(examples), loop.batches);
+  data.valid_pairs =
+      read_text(pair_files("valid", options.valid, options.valid_source, options.valid_target));
+  const TrainingPairs pairs = pairs_of(std::make_shared<PairInputs>(files, directory.folder()));
+  data.tokenize(text, [&](std::string TextPair::*side) { return lines_of(pairs, side); });
+  data.valid = encode_pairs(data.valid_pairs, *data.source, *data.target);
+  data.limited(limit, "validation", limit_lengths(limit, data.valid, &data.valid_pairs));
+  const IndexSettings settings{data.source, data.target, limit, sampling.alpha > 0.0};
+  std::string note;
+  const auto corpus = index_beside_model(directory.index_file(), pairs, settings, note);
+  data.limited(limit, "training", corpus->report());
+  data.train_pairs = corpus->size();
+  check_input(data.train_pairs > 0, "there is nothing to train on: {}", data.notes.back());
+  data.notes.push_back(note);
+  if (!corpus->holds_text()) {
+    data.batches = corpus_batches(corpus, loop.batches);
     return data;
   }
   // What is cut at random may come out longer; nobody is told again.
-  auto sampled = [=, source = data.source, target = data.target, pairs = std::move(train)](uint64_t epoch) {
-    std::vector<Example> cut = sample_pairs(pairs, *source, *target, sampling, epoch);
-    limit_lengths(limit, cut);
-    return cut;
+  const auto sampled = [=, folder = directory.folder()](uint64_t epoch) {
+    return sample_index(*corpus, settings, sampling, epoch, folder);
   };
-  data.batches = corpus_batches(std::move(sampled), loop.batches);
+  data.batches = corpus_batches(sampled, loop.batches);
   return data;
 }
 
 Prepared prepare_task(Prepared data, const DataOptions& options, const TextOptions& text,
-                      const LoopOptions& loop) {
+                      const LoopOptions& loop, const TrainingDirectory& directory) {
   check_input(options.train.empty() && options.train_source.empty() && options.train_target.empty() &&
                   options.valid.empty() && options.valid_source.empty() && options.valid_target.empty(),
               "--task makes its own data: leave out --train and --valid");
@@ -152,7 +157,12 @@ Prepared prepare_task(Prepared data, const DataOptions& options, const TextOptio
   spec.kind = parse_task_kind(options.task);
   const Task task(spec);
   data.longest = spec.max_length;
-  data.tokenize(text, {{task.alphabet(), task.alphabet()}});
+  const TrainingPairs alphabet = made_up_pairs(
+      [&](int64_t) {
+        return TextPair{task.alphabet(), task.alphabet()};
+      },
+      1, "an alphabet");
+  data.tokenize(text, [&](std::string TextPair::*side) { return lines_of(alphabet, side); });
   // Validation draws from another seed, far from any that a person would choose.
   for (int64_t i = 0; i < options.valid_examples; ++i) {
     data.valid_pairs.push_back(task.example(held_out_seed(loop.trainer.seed), static_cast<uint64_t>(i)));
@@ -162,12 +172,14 @@ Prepared prepare_task(Prepared data, const DataOptions& options, const TextOptio
     data.batches = task_batches(task, data.source, data.target, loop.batches);
     return data;
   }
-  std::vector<TextPair> train;
-  for (int64_t i = 0; i < options.task_examples; ++i) {
-    train.push_back(task.example(loop.trainer.seed, static_cast<uint64_t>(i)));
-  }
+  const TrainingPairs train = made_up_pairs(
+      [=, seed = loop.trainer.seed](int64_t i) { return task.example(seed, static_cast<uint64_t>(i)); },
+      options.task_examples, fmt::format("{}, seed {}", fingerprint(task), loop.trainer.seed));
   data.train_pairs = options.task_examples;
-  data.batches = corpus_batches(encode_pairs(train, *data.source, *data.target), loop.batches);
+  data.notes.emplace_back();
+  data.batches = corpus_batches(index_beside_model(directory.index_file(), train,
+                                                   {data.source, data.target, {}, false}, data.notes.back()),
+                                loop.batches);
   return data;
 }
 
@@ -258,13 +270,15 @@ void train_with(TrainFlags& flags, const Parser& parser, std::optional<ResumedTr
   LengthLimit limit = flags.text.length_limit();
   const int64_t room = config.positions == PositionKind::learned ? config.max_positions - 1 : 0;
   if (room > 0 && (limit.tokens == 0 || limit.tokens > room)) limit.tokens = room;
+  std::optional<TrainingDirectory> begun;
+  const TrainingDirectory& directory = resumed ? *resumed->directory : begun.emplace(flags.directory);
   Prepared data;
   if (resumed) {
     data.source = resumed->description.source;
     data.target = resumed->description.target;
   }
-  data = made_up ? prepare_task(std::move(data), flags.data, flags.text, loop)
-                 : prepare_files(std::move(data), flags.data, flags.text, loop, limit);
+  data = made_up ? prepare_task(std::move(data), flags.data, flags.text, loop, directory)
+                 : prepare_files(std::move(data), flags.data, flags.text, loop, limit, directory);
   const int64_t steps = planned_steps(loop.run, *data.batches);
   loop.trainer.schedule.width = config.width;
   loop.trainer.schedule.steps = steps;
@@ -276,9 +290,7 @@ void train_with(TrainFlags& flags, const Parser& parser, std::optional<ResumedTr
                   loop.trainer, loop.run,       {},     StopSignals::asked, std::nullopt};
   run.more_scores = loop.validation.scores(model, std::move(data.valid_pairs), made_up, run.stop);
   if (resumed) resumed->check_changes(parser, run, flags.resuming.allow_changes);
-  const auto directory =
-      resumed ? std::move(resumed->directory) : std::make_unique<TrainingDirectory>(flags.directory);
-  run.directory = directory.get();
+  run.directory = &directory;
   print_plan(model, data, steps);
   int64_t before = -1;
   if (resumed) {
