@@ -307,7 +307,10 @@ void train_with(TrainFlags& flags, const Parser& parser, std::optional<ResumedTr
 
 int train_command(int argc, char** argv) {
   Parser parser(
-      "train", "Trains a Transformer on sentence pairs or on a made-up task.",
+      "train",
+      "Trains a Transformer on sentence pairs or on a made-up task. Pairs are encoded once into an index "
+      "beside\n"
+      "the model, DIR/training/corpus.index, so a corpus may be larger than memory.",
       "  transduce train --model model/reverse --task reverse --task-min-length 5 --steps 2000\n"
       "  transduce train --model model/g2p --train train.tsv --valid dev.tsv --target-tokenizer word \\\n"
       "      --source-normalize nfd --epochs 30\n"
