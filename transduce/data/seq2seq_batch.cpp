@@ -24,8 +24,7 @@ Seq2SeqBatch make_seq2seq_batch(const std::vector<Example>& examples, const std:
 }
 
 std::vector<Seq2SeqBatch> make_micro_batches(const std::vector<Example>& batch, bool source_end) {
-  constexpr int64_t kMost =
-      512;  // large enough for products at full speed, small enough for the second cache
+  constexpr int64_t kMost = 256;  // large enough for products at full speed; memory grows with it
   std::vector<int64_t> all(batch.size());
   std::iota(all.begin(), all.end(), 0);
   int64_t parts = 1;

@@ -18,7 +18,7 @@ struct Seq2SeqBatch {
 Seq2SeqBatch make_seq2seq_batch(const std::vector<Example>& examples, const std::vector<int64_t>& indices,
                                 bool source_end = true);
 
-// All examples of a batch, cut into micro-batches of at most about 512 tokens a side: what one thread works
+// All examples of a batch, cut into micro-batches of at most about 256 tokens a side: what one thread works
 // on at a time. Their number is a power of two, so that they deal out evenly, and depends on the examples
 // alone.
 std::vector<Seq2SeqBatch> make_micro_batches(const std::vector<Example>& batch, bool source_end = true);
