@@ -274,7 +274,7 @@ void train_with(TrainFlags& flags, const Parser& parser, std::optional<ResumedTr
                                             loop.trainer.seed);
   TrainingRun run{nullptr,      parser.saved(), &model, data.batches.get(), std::move(data.valid), {64, 0, 0},
                   loop.trainer, loop.run,       {},     StopSignals::asked, std::nullopt};
-  run.more_scores = loop.validation.scores(model, std::move(data.valid_pairs), made_up, run.stop);
+  run.generate = loop.validation.generated(model, std::move(data.valid_pairs), made_up, run.stop);
   if (resumed) resumed->check_changes(parser, run, flags.resuming.allow_changes);
   const auto directory =
       resumed ? std::move(resumed->directory) : std::make_unique<TrainingDirectory>(flags.directory);
