@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "transduce/data/seq2seq_batch.h"
 #include "transduce/page/html.h"
 #include "transduce/page/svg.h"
 
@@ -73,7 +74,7 @@ std::string facts(const TrainingHistory& h) {
   }
   if (h.skipped > 0)
     row("updates skipped", fmt::format("{}, their loss or gradient was not finite", grouped(h.skipped)));
-  if (h.micro_batch_tokens > 0) {
+  if (h.micro_batch_tokens > 0 && h.micro_batch_tokens < default_micro_batch_tokens) {
     row("micro-batches", fmt::format("{} tokens, so that memory suffices", grouped(h.micro_batch_tokens)));
   }
   if (h.unreadable > 0) row("log", fmt::format("{} lines could not be read", grouped(h.unreadable)));

@@ -48,6 +48,9 @@ class Run {
     state_.data = run.batches->fingerprint();
     state_.validation_data = fingerprint(run.validation);
     state_.threads = threads();
+    state_.micro_batch_tokens = run.micro_batch_tokens;
+    split_is_new_ = run.micro_batch_tokens !=
+                    (run.resume ? run.resume->state.micro_batch_tokens : default_micro_batch_tokens);
     state_.best_metric = options_.best_metric;
     options_.keep = std::max(options_.keep, options_.average_last);
   }
@@ -151,6 +154,9 @@ class Run {
   }
 
   void log(const nlohmann::ordered_json& line) {
+    if (std::exchange(split_is_new_, false)) {
+      log({{"step", std::max<int64_t>(saved_, 0)}, {"micro_batch_tokens", run_.micro_batch_tokens}});
+    }
     log_.write(line);
     history_.add(line);
   }
@@ -213,8 +219,8 @@ class Run {
     int64_t batches = 0;
     do {
       last_batch_ = run_.batches->next();
-      for (Seq2SeqBatch& part :
-           make_micro_batches(last_batch_, run_.model->transformer->config().source_end)) {
+      for (Seq2SeqBatch& part : make_micro_batches(last_batch_, run_.model->transformer->config().source_end,
+                                                   run_.micro_batch_tokens)) {
         group.push_back(std::move(part));
       }
     } while (++batches < options_.accumulate && !run_.batches->at_epoch_end());
@@ -337,7 +343,8 @@ class Run {
   Clock::time_point last_time_ = Clock::now();
   std::vector<Example> last_batch_;
   bool described_ = false, report_failed_ = false;
-  int64_t saved_ = -1;  // the update of the last checkpoint
+  bool split_is_new_ = false;  // micro-batches are not what they were, and the log does not say so yet
+  int64_t saved_ = -1;         // the update of the last checkpoint
 };
 
 }  // namespace

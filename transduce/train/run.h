@@ -81,6 +81,9 @@ struct TrainingRun {
   BatchOptions validation_batches;
   TrainerOptions trainer;
   RunOptions options;
+  // At most about so many tokens a side; fewer where memory is short (see memory_plan.h). Dropout masks
+  // depend on it.
+  int64_t micro_batch_tokens = default_micro_batch_tokens;
   // Where given, adds scores of generated text, and samples of it, to each validation.
   std::function<Generated()> generate;
   // Where given, asked after each update and during validation: true ends the run after a checkpoint.
