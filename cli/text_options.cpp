@@ -83,25 +83,31 @@ TokenizerSpec TextOptions::target() const {
   return spec;
 }
 
-TextOptions::Tokenizers TextOptions::tokenizers(const std::vector<TextPair>& pairs) const {
+TextOptions::Tokenizers TextOptions::tokenizers(const LinesOfSide& lines) const {
   const VocabularyOptions options = vocabulary_.options();
   const auto make = [&](const TokenizerSpec& spec, const std::string& file,
-                        const std::vector<std::string_view>& lines) -> std::shared_ptr<const Tokenizer> {
+                        const std::function<LineSource()>& text) -> std::shared_ptr<const Tokenizer> {
     if (!file.empty()) return read_tokenizer(spec, file);
-    return train_tokenizer(spec, lines, options);
+    return train_tokenizer(spec, text(), options);
   };
   if (!joint_vocabulary_) {
-    return {make(source(), source_vocabulary_, sources_of(pairs)),
-            make(target(), target_vocabulary_, targets_of(pairs))};
+    return {make(source(), source_vocabulary_, [&] { return lines(&TextPair::source); }),
+            make(target(), target_vocabulary_, [&] { return lines(&TextPair::target); })};
   }
   check_input(source().kind == target().kind && source().normal_form == target().normal_form,
               "--joint-vocabulary needs the same tokenizer and normal form on both sides");
   check_input(target_vocabulary_.empty(),
               "--joint-vocabulary has one vocabulary for both sides: name it with --source-vocabulary alone");
-  std::vector<std::string_view> lines = sources_of(pairs);
-  const std::vector<std::string_view> targets = targets_of(pairs);
-  lines.insert(lines.end(), targets.begin(), targets.end());
-  const auto shared = make(target(), source_vocabulary_, lines);
+  const auto both = [&]() -> LineSource {  // all sources, then all targets
+    return [&lines, text = lines(&TextPair::source), second = false](std::string& line) mutable {
+      if (text(line)) return true;
+      if (second) return false;
+      second = true;
+      text = lines(&TextPair::target);
+      return text(line);
+    };
+  };
+  const auto shared = make(target(), source_vocabulary_, both);
   return {shared, shared};
 }
 

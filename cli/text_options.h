@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,13 +29,15 @@ class TextOptions {
  public:
   void add_to(CLI::App& app);
 
-  // The tokenizers of the source and the target side, read from the files that were named or made from
-  // `pairs`; one object where both sides share a vocabulary. Errors: InputError for flags that do not go
+  // The tokenizers of the source and the target side, read from the files that were named or made from a side
+  // of the training pairs, which `lines` gives from the beginning; one object where both sides share a
+  // vocabulary. Errors: InputError for flags that do not go
   // together, and as read_tokenizer and train_tokenizer.
   struct Tokenizers {
     std::shared_ptr<const Tokenizer> source, target;
   };
-  Tokenizers tokenizers(const std::vector<TextPair>& pairs) const;
+  using LinesOfSide = std::function<LineSource(std::string TextPair::*side)>;
+  Tokenizers tokenizers(const LinesOfSide& lines) const;
 
   bool joint_vocabulary() const { return joint_vocabulary_; }
 

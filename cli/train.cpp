@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -8,12 +9,14 @@
 #include "cli/progress.h"
 #include "cli/stop_signals.h"
 #include "cli/text_options.h"
+#include "cli/train_corpus.h"
 #include "cli/train_loop.h"
 #include "cli/train_plan.h"
 #include "cli/train_resume.h"
 #include "transduce/base/file.h"
 #include "transduce/base/memory.h"
 #include "transduce/base/parallel.h"
+#include "transduce/base/text.h"
 
 namespace transduce::cli {
 namespace {
@@ -66,6 +69,26 @@ struct DataOptions {
   }
 };
 
+// A folder that goes with this object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    path_ = (std::filesystem::temp_directory_path() / "transduce-XXXXXX").string();
+    check_input(mkdtemp(path_.data()) != nullptr, "cannot make a temporary folder {}: set TMPDIR to another",
+                in_quotes(path_, 4096));
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
 // What is trained on, once text has become ids.
 struct Prepared {
   std::shared_ptr<const Tokenizer> source, target;
@@ -78,76 +101,80 @@ struct Prepared {
   std::vector<std::string> notes;                // on texts that were too long
 
   // A training that is resumed has its tokenizers.
-  void tokenize(const TextOptions& text, const std::vector<TextPair>& pairs) {
+  void tokenize(const TextOptions& text, const TextOptions::LinesOfSide& lines) {
     if (source) return;
-    auto tokenizers = text.tokenizers(pairs);
+    auto tokenizers = text.tokenizers(lines);
     source = std::move(tokenizers.source);
     target = std::move(tokenizers.target);
   }
 
-  // Of training examples that are all there are.
-  void count(const std::vector<Example>& examples) {
-    train_pairs = static_cast<int64_t>(examples.size());
-    for (const Example& example : examples) {
-      source_tokens += static_cast<int64_t>(example.source.size()) + 1;
-      target_tokens += static_cast<int64_t>(example.target.size()) + 1;
+  // Of an index of ids.
+  void count(const CorpusIndex& corpus) {
+    for (const PairLengths& pair : corpus.lengths()) {
+      source_tokens += pair.source + 1;
+      target_tokens += pair.target + 1;
     }
   }
 
-  // Holds the texts to their limit and notes what it did.
-  void limit(const LengthLimit& most, const char* what, std::vector<Example>& examples,
-             std::vector<TextPair>& pairs) {
-    const LengthReport report = limit_lengths(most, examples, &pairs);
+  // Notes what a limit did to texts.
+  void limited(const LengthLimit& most, const char* what, const LengthReport& report) {
     longest = std::max(longest, report.over > 0 ? most.tokens : report.longest);
     if (report.over > 0) notes.push_back(describe(report, most, what));
   }
 };
 
-std::vector<TextPair> read_text(const char* what, const std::vector<std::string>& pairs,
-                                const std::vector<std::string>& sources,
-                                const std::vector<std::string>& targets) {
+PairFiles pair_files(const char* what, const std::vector<std::string>& pairs,
+                     const std::vector<std::string>& sources, const std::vector<std::string>& targets) {
   check_input(pairs.empty() || (sources.empty() && targets.empty()),
               "--{} and --{}-source/--{}-target are two ways to name the data: give one of them", what, what,
               what);
   check_input(sources.empty() == targets.empty(),
               "--{}-source and --{}-target belong together: one is missing", what, what);
-  if (!pairs.empty()) return read_pairs(pairs);
-  if (!sources.empty()) return read_parallel(sources, targets);
-  return {};
+  return {pairs, sources, targets};
+}
+
+std::vector<TextPair> read_text(const PairFiles& files) {
+  if (files.all().empty()) return {};
+  return files.sources.empty() ? read_pairs(files.pairs) : read_parallel(files.sources, files.targets);
 }
 
 Prepared prepare_files(Prepared data, const DataOptions& options, const TextOptions& text,
-                       const LoopOptions& loop, const LengthLimit& limit) {
+                       const LoopOptions& loop, const LengthLimit& limit,
+                       const TrainingDirectory& directory) {
   options.check_standard_input();
-  std::vector<TextPair> train = read_text("train", options.train, options.train_source, options.train_target);
-  check_input(!train.empty(),
+  const PairFiles files = pair_files("train", options.train, options.train_source, options.train_target);
+  check_input(!files.all().empty(),
               "there is nothing to train on: give --train PAIRS.tsv, --train-source and --train-target, "
               "or --task reverse");
-  data.valid_pairs = read_text("valid", options.valid, options.valid_source, options.valid_target);
-  data.tokenize(text, train);
-  data.valid = encode_pairs(data.valid_pairs, *data.source, *data.target);
-  std::vector<Example> examples = encode_pairs(train, *data.source, *data.target);
-  data.limit(limit, "validation", data.valid, data.valid_pairs);
-  data.limit(limit, "training", examples, train);
-  data.count(examples);
-  check_input(data.train_pairs > 0, "there is nothing to train on: {}", data.notes.back());
   const SubwordSampling sampling = text.sampling(loop.trainer.seed);
-  if (sampling.alpha == 0.0) {
-    data.batches = corpus_batches(std::move(examples), loop.batches);
+  data.valid_pairs =
+      read_text(pair_files("valid", options.valid, options.valid_source, options.valid_target));
+  const TrainingPairs pairs = pairs_of(std::make_shared<PairInputs>(files, directory.folder()));
+  data.tokenize(text, [&](std::string TextPair::*side) { return lines_of(pairs, side); });
+  data.valid = encode_pairs(data.valid_pairs, *data.source, *data.target);
+  data.limited(limit, "validation", limit_lengths(limit, data.valid, &data.valid_pairs));
+  const IndexSettings settings{data.source, data.target, limit, sampling.alpha > 0.0};
+  std::string note;
+  const auto corpus = index_beside_model(directory.index_file(), pairs, settings, note);
+  data.limited(limit, "training", corpus->report());
+  data.train_pairs = corpus->size();
+  check_input(data.train_pairs > 0, "there is nothing to train on: {}", data.notes.back());
+  data.notes.push_back(note);
+  if (!corpus->holds_text()) {
+    data.count(*corpus);
+    data.batches = corpus_batches(corpus, loop.batches);
     return data;
   }
   // What is cut at random may come out longer; nobody is told again.
-  auto sampled = [=, source = data.source, target = data.target, pairs = std::move(train)](uint64_t epoch) {
-    std::vector<Example> cut = sample_pairs(pairs, *source, *target, sampling, epoch);
-    limit_lengths(limit, cut);
-    return cut;
+  const auto sampled = [=, folder = directory.folder()](uint64_t epoch) {
+    return sample_index(*corpus, settings, sampling, epoch, folder);
   };
-  data.batches = corpus_batches(std::move(sampled), loop.batches);
+  data.batches = corpus_batches(sampled, loop.batches);
   return data;
 }
 
 Prepared prepare_task(Prepared data, const DataOptions& options, const TextOptions& text,
-                      const LoopOptions& loop) {
+                      const LoopOptions& loop, const TrainingDirectory& directory) {
   check_input(options.train.empty() && options.train_source.empty() && options.train_target.empty() &&
                   options.valid.empty() && options.valid_source.empty() && options.valid_target.empty(),
               "--task makes its own data: leave out --train and --valid");
@@ -164,7 +191,12 @@ Prepared prepare_task(Prepared data, const DataOptions& options, const TextOptio
   spec.kind = parse_task_kind(options.task);
   const Task task(spec);
   data.longest = spec.max_length;
-  data.tokenize(text, {{task.alphabet(), task.alphabet()}});
+  const TrainingPairs alphabet = made_up_pairs(
+      [&](int64_t) {
+        return TextPair{task.alphabet(), task.alphabet()};
+      },
+      1, "an alphabet");
+  data.tokenize(text, [&](std::string TextPair::*side) { return lines_of(alphabet, side); });
   // Validation draws from another seed, far from any that a person would choose.
   for (int64_t i = 0; i < options.valid_examples; ++i) {
     data.valid_pairs.push_back(task.example(held_out_seed(loop.trainer.seed), static_cast<uint64_t>(i)));
@@ -174,13 +206,15 @@ Prepared prepare_task(Prepared data, const DataOptions& options, const TextOptio
     data.batches = task_batches(task, data.source, data.target, loop.batches);
     return data;
   }
-  std::vector<TextPair> train;
-  for (int64_t i = 0; i < options.task_examples; ++i) {
-    train.push_back(task.example(loop.trainer.seed, static_cast<uint64_t>(i)));
-  }
-  std::vector<Example> examples = encode_pairs(train, *data.source, *data.target);
-  data.count(examples);
-  data.batches = corpus_batches(std::move(examples), loop.batches);
+  const TrainingPairs train = made_up_pairs(
+      [=, seed = loop.trainer.seed](int64_t i) { return task.example(seed, static_cast<uint64_t>(i)); },
+      options.task_examples, fmt::format("{}, seed {}", fingerprint(task), loop.trainer.seed));
+  data.train_pairs = options.task_examples;
+  data.notes.emplace_back();
+  const auto corpus = index_beside_model(directory.index_file(), train, {data.source, data.target, {}, false},
+                                         data.notes.back());
+  data.count(*corpus);
+  data.batches = corpus_batches(corpus, loop.batches);
   return data;
 }
 
@@ -298,14 +332,20 @@ void train_with(TrainFlags& flags, const Parser& parser, std::optional<ResumedTr
   loop.finish();
   const TransformerConfig config = flags.model.config();
   const bool made_up = !flags.data.task.empty();
+  // A dry run's index goes away with it.
+  std::optional<TemporaryFolder> folder;
+  std::optional<TrainingDirectory> begun;
+  if (flags.dry_run) begun.emplace(folder.emplace().path());
+  if (!flags.dry_run && !resumed) begun.emplace(flags.directory);
+  const TrainingDirectory& directory = begun ? *begun : *resumed->directory;
   Prepared data;
   if (resumed) {
     data.source = resumed->description.source;
     data.target = resumed->description.target;
   }
-  data = made_up
-             ? prepare_task(std::move(data), flags.data, flags.text, loop)
-             : prepare_files(std::move(data), flags.data, flags.text, loop, length_limit(flags.text, config));
+  data = made_up ? prepare_task(std::move(data), flags.data, flags.text, loop, directory)
+                 : prepare_files(std::move(data), flags.data, flags.text, loop,
+                                 length_limit(flags.text, config), directory);
   const int64_t steps = planned_steps(loop.run, *data.batches);
   loop.trainer.schedule.width = config.width;
   loop.trainer.schedule.steps = steps;
@@ -313,8 +353,14 @@ void train_with(TrainFlags& flags, const Parser& parser, std::optional<ResumedTr
   ResumedTraining* const before = resumed ? &*resumed : nullptr;
   const TrainingPlan plan = plan_of(flags, parser, data, steps, before);
   Seq2SeqModel model{nullptr, data.source, data.target, flags.text.joint_vocabulary()};
-  TrainingRun run{nullptr,       parser.saved(), &model,  data.batches.get(), std::move(data.valid),
-                  {64, 2048, 0}, loop.trainer,   loop.run};
+  TrainingRun run{nullptr,
+                  parser.saved(),
+                  &model,
+                  data.batches.get(),
+                  std::move(data.valid),
+                  {64, 2 * plan.micro_batch_tokens, 0},
+                  loop.trainer,
+                  loop.run};
   run.micro_batch_tokens = plan.micro_batch_tokens;
   run.stop = StopSignals::asked;
   run.generate = loop.validation.generated(model, std::move(data.valid_pairs), made_up, run.stop);
@@ -324,9 +370,7 @@ void train_with(TrainFlags& flags, const Parser& parser, std::optional<ResumedTr
   model = before != nullptr
               ? before->model(config)
               : make_model(config, data.source, data.target, model.joint_vocabulary, loop.trainer.seed);
-  const auto directory =
-      before != nullptr ? std::move(before->directory) : std::make_unique<TrainingDirectory>(flags.directory);
-  run.directory = directory.get();
+  run.directory = &directory;
   int64_t done = -1;
   if (before != nullptr) {
     done = before->checkpoint.state.trainer.updates;
@@ -342,7 +386,10 @@ void train_with(TrainFlags& flags, const Parser& parser, std::optional<ResumedTr
 
 int train_command(int argc, char** argv) {
   Parser parser(
-      "train", "Trains a Transformer on sentence pairs or on a made-up task.",
+      "train",
+      "Trains a Transformer on sentence pairs or on a made-up task. Pairs are encoded once into an index "
+      "beside\n"
+      "the model, DIR/training/corpus.index, so a corpus may be larger than memory.",
       "  transduce train --model model/reverse --task reverse --task-min-length 5 --steps 2000\n"
       "  transduce train --model model/g2p --train train.tsv --valid dev.tsv --target-tokenizer word \\\n"
       "      --source-normalize nfd --epochs 30\n"

@@ -20,8 +20,11 @@ void print_data(const TrainingPlan& plan) {
   } else {
     say("data        {} training pairs in {} batches an epoch, {} validation pairs\n",
         grouped(plan.train_pairs), grouped(plan.batches_per_epoch), valid);
-    say("            {} source and {} target tokens to train on, end symbols counted\n",
-        grouped(plan.source_tokens), grouped(plan.target_tokens));
+    // Where texts are cut anew each epoch nobody knows.
+    if (plan.target_tokens > 0) {
+      say("            {} source and {} target tokens to train on, end symbols counted\n",
+          grouped(plan.source_tokens), grouped(plan.target_tokens));
+    }
   }
   for (const std::string& note : plan.notes) say("            {}\n", note);
 }

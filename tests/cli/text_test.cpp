@@ -351,7 +351,8 @@ TEST(TextFiles, UnequalOrWronglyNamedOnesAreRefused) {  // modernmt#245, sockeye
       {"vocabulary --input a.en --output v --sentencepiece-model wordpiece", {"wordpiece", "unigram or bpe"}},
       {"vocabulary --input a.en --output v --tokenizer bpe", {"bpe", "sentencepiece"}},
       {"vocabulary --input a.en --output v --user-symbol '</s>'", {"</s>"}},
-      {"train --model n --train bad.tsv --joint-vocabulary --target-vocabulary v " + flags, {"bad.tsv"}},
+      {"train --model n --train bad.tsv --joint-vocabulary --target-vocabulary v " + flags,
+       {"--source-vocabulary"}},
       {"train --model n --train-source a.en --train-target a.de --joint-vocabulary --target-vocabulary v " +
            flags,
        {"--source-vocabulary"}},

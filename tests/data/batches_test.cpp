@@ -12,7 +12,15 @@ namespace transduce {
 namespace {
 
 using testing::error_of;
-using Batches = std::vector<std::vector<int64_t>>;
+using Indices = std::vector<std::vector<int64_t>>;
+
+// The batches of an epoch, with indices as the other functions have them.
+Indices shuffled(const std::vector<Example>& examples, const BatchOptions& options, uint64_t epoch) {
+  const Batches batches = make_batches(lengths_of(examples), options, epoch);
+  Indices indices;
+  for (int64_t i = 0; i < batches.size(); ++i) indices.emplace_back(batches[i].begin(), batches[i].end());
+  return indices;
+}
 
 // Examples of 0 to 39 ids a side; one target has 500.
 std::vector<Example> made_up(size_t count) {
@@ -26,7 +34,7 @@ std::vector<Example> made_up(size_t count) {
   return examples;
 }
 
-void expect_each_once(const Batches& batches, size_t count) {
+void expect_each_once(const Indices& batches, size_t count) {
   std::vector<int64_t> all;
   for (const auto& batch : batches) {
     EXPECT_FALSE(batch.empty());
@@ -43,7 +51,7 @@ TEST(Batches, CoverEveryExampleOnceWithinTheBounds) {
   for (const BatchOptions& options :
        {BatchOptions{7, 0, 1}, BatchOptions{0, 300, 1}, BatchOptions{7, 120, 1}, BatchOptions{0, 1, 1},
         BatchOptions{100000, 0, 1}, BatchOptions{0, 1 << 30, 1}}) {
-    for (const auto& batches : {make_batches(examples, options, 0), make_batches(examples, options, 1),
+    for (const auto& batches : {shuffled(examples, options, 0), shuffled(examples, options, 1),
                                 make_batches_in_order(examples, options)}) {
       expect_each_once(batches, examples.size());
       for (const auto& batch : batches) {
@@ -63,15 +71,15 @@ TEST(Batches, CountTheLargerSideWithEndSymbols) {
   EXPECT_EQ(tokens_of(examples, {0}), 4);
   EXPECT_EQ(tokens_of(examples, {0, 1}), 7);  // source 4 + 2, target 2 + 5
   EXPECT_EQ(tokens_of(examples, {0, 1, 2}), 8);
-  EXPECT_EQ(make_batches_in_order(examples, {0, 7, 0}), (Batches{{1, 0}, {2}}));
-  EXPECT_EQ(make_batches_in_order(examples, {0, 8, 0}), (Batches{{1, 0, 2}}));
+  EXPECT_EQ(make_batches_in_order(examples, {0, 7, 0}), (Indices{{1, 0}, {2}}));
+  EXPECT_EQ(make_batches_in_order(examples, {0, 8, 0}), (Indices{{1, 0, 2}}));
 }
 
 TEST(Batches, AreFull) {
   const auto examples = made_up(5000);
-  EXPECT_EQ(make_batches(examples, {10, 0, 1}, 0).size(), 500u);
+  EXPECT_EQ(shuffled(examples, {10, 0, 1}, 0).size(), 500u);
   int64_t tokens = 0;
-  const auto batches = make_batches(examples, {0, 1000, 1}, 0);
+  const auto batches = shuffled(examples, {0, 1000, 1}, 0);
   for (const auto& batch : batches) tokens += tokens_of(examples, batch);
   EXPECT_GT(static_cast<double>(tokens) / static_cast<double>(batches.size()), 900);
 }
@@ -86,7 +94,7 @@ TEST(Batches, HoldSimilarLengths) {
            examples[static_cast<size_t>(*low)].target.size();
   };
   for (const BatchOptions& options : {BatchOptions{32, 0, 1}, BatchOptions{0, 500, 1}}) {
-    const auto batches = make_batches(examples, options, 0);
+    const auto batches = shuffled(examples, options, 0);
     size_t sum = 0;
     for (const auto& batch : batches) sum += spread(batch);
     EXPECT_LT(static_cast<double>(sum) / static_cast<double>(batches.size()), 4.0);
@@ -96,13 +104,13 @@ TEST(Batches, HoldSimilarLengths) {
 TEST(Batches, DependOnSeedAndEpochOnly) {
   const auto examples = made_up(2000);
   const BatchOptions options{0, 300, 1};
-  const auto batches = make_batches(examples, options, 3);
-  EXPECT_EQ(batches, make_batches(examples, options, 3));
-  EXPECT_NE(batches, make_batches(examples, options, 4));
-  EXPECT_NE(batches, make_batches(examples, {0, 300, 2}, 3));
+  const auto batches = shuffled(examples, options, 3);
+  EXPECT_EQ(batches, shuffled(examples, options, 3));
+  EXPECT_NE(batches, shuffled(examples, options, 4));
+  EXPECT_NE(batches, shuffled(examples, {0, 300, 2}, 3));
   EXPECT_EQ(make_batches_in_order(examples, options), make_batches_in_order(examples, {0, 300, 2}));
   // Which examples share a batch changes from epoch to epoch, not the order of the batches only.
-  auto one = batches, other = make_batches(examples, options, 4);
+  auto one = batches, other = shuffled(examples, options, 4);
   for (auto* some : {&one, &other}) {
     for (auto& batch : *some) std::sort(batch.begin(), batch.end());
     std::sort(some->begin(), some->end());
@@ -112,7 +120,7 @@ TEST(Batches, DependOnSeedAndEpochOnly) {
 
 TEST(Batches, AreInRandomOrder) {
   const auto examples = made_up(5000);
-  const auto batches = make_batches(examples, {10, 0, 1}, 0);
+  const auto batches = shuffled(examples, {10, 0, 1}, 0);
   int longer = 0;
   for (size_t i = 1; i < batches.size(); ++i) {
     longer += tokens_of(examples, batches[i]) > tokens_of(examples, batches[i - 1]);
@@ -130,15 +138,15 @@ TEST(Batches, InOrderBeginWithTheLongest) {
 }
 
 TEST(Batches, OfNothingAreNone) {
-  EXPECT_TRUE(make_batches({}, {0, 10, 1}, 0).empty());
+  EXPECT_TRUE(shuffled({}, {0, 10, 1}, 0).empty());
   EXPECT_TRUE(make_batches_in_order({}, {10, 0, 1}).empty());
 }
 
 TEST(Batches, NeedABound) {
-  EXPECT_EQ(error_of([] { make_batches({}, {}, 0); }),
+  EXPECT_EQ(error_of([] { shuffled({}, {}, 0); }),
             "a batch has no bound: give a batch size in sentences or in tokens");
   EXPECT_EQ(error_of([] {
-              make_batches({}, {-1, 0, 0}, 0);
+              shuffled({}, {-1, 0, 0}, 0);
             }),
             "a batch size of -1 sentences is negative; give 1 or more");
   EXPECT_EQ(error_of([] {

@@ -47,10 +47,10 @@ TEST(MicroBatches, HoldEveryExampleOnceInOrder) {
     return all;
   }());
   const std::vector<Seq2SeqBatch> parts = make_micro_batches(batch);
-  EXPECT_EQ(parts.size(), 4u);  // 1,140 source tokens: a power of two of parts, none above 512
+  EXPECT_EQ(parts.size(), 8u);  // 1,140 source tokens: a power of two of parts, none above 256
   for (const Seq2SeqBatch& part : parts) {
     const Ids ids = part.source.ids.to_vector<int32_t>(), wanted = part.expected.to_vector<int32_t>();
-    EXPECT_LT(ids.size(), 512u);
+    EXPECT_LT(ids.size(), 256u);
     sources.insert(sources.end(), ids.begin(), ids.end());
     expected.insert(expected.end(), wanted.begin(), wanted.end());
   }

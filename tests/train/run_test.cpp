@@ -69,7 +69,7 @@ class Runs : public ::testing::Test {
     config.encoder_layers = config.decoder_layers = 1;
     config.dropout = 0.1;
     Seq2SeqModel model = make_model(config, tokenizer_, tokenizer_, true, 1);
-    const auto batches = corpus_batches(examples_, {2, 0, 3});
+    const auto batches = corpus_batches(index_examples(examples_, place_.path()), {2, 0, 3});
     const TrainingDirectory directory(place_.path());
     TrainingRun run;
     run.directory = &directory;

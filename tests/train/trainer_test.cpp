@@ -8,6 +8,7 @@
 
 #include "tests/check.h"
 #include "tests/models/made_up_models.h"
+#include "transduce/base/parallel.h"
 
 namespace transduce {
 namespace {
@@ -172,6 +173,29 @@ TEST(Trainer, NeverAppliesWhatIsNotFinite) {
   poisoned = kept;
   EXPECT_TRUE(trainer.update({batch}).applied);
   EXPECT_EQ(trainer.counters(), (TrainerCounters{5, 2, 0}));
+}
+
+// The other threads fail too, waiting for the one that did: its message is the one to see.
+TEST(Trainer, SaysWhatFailedFirst) {
+  const int before = threads();
+  set_threads(2);
+  for (const size_t bad : {0, 1, 2, 3}) {
+    Transformer model = made_model(small_config(), 5);
+    Trainer trainer(model, options_with(0.0));
+    std::vector<Seq2SeqBatch> group;
+    for (uint64_t i = 0; i < 4; ++i) {
+      Example example = example_of(8, i);
+      if (i == bad) example.target[3] = 12345;
+      group.push_back(batch_of({example}));
+    }
+    try {
+      trainer.update(group);
+      ADD_FAILURE() << "the token 12345 was accepted";
+    } catch (const std::exception& error) {
+      EXPECT_NE(std::string(error.what()).find("12345"), std::string::npos) << error.what();
+    }
+  }
+  set_threads(before);
 }
 
 TEST(MovingAverage, IsTheFormulaInTheHeader) {

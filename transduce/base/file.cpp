@@ -75,6 +75,7 @@ class LineReader::Input {
     return std::string_view(text_).substr(begin_);
   }
   void take(size_t count) { begin_ += count; }
+  int64_t bytes_read() const { return bytes_read_; }
 
   bool ready() const {
     if (finished_ || begin_ < text_.size() || raw_begin_ < raw_end_) return true;
@@ -92,6 +93,7 @@ class LineReader::Input {
     }
     const size_t count = read_some(descriptor_, raw_.data() + raw_end_, raw_.size() - raw_end_, name_);
     raw_end_ += count;
+    bytes_read_ += static_cast<int64_t>(count);
     return count > 0;
   }
 
@@ -192,13 +194,15 @@ class LineReader::Input {
   std::string raw_;  // bytes of the file; those in [raw_begin_, raw_end_) are not used yet
   size_t raw_begin_ = 0;
   size_t raw_end_ = 0;
+  int64_t bytes_read_ = 0;
   std::string text_;  // unpacked bytes; those from begin_ on are not taken yet
   size_t begin_ = 0;
 };
 
-LineReader::LineReader(const std::string& path, size_t max_line_bytes)
-    : name_(path == "-" ? "standard input" : std::string(in_quotes(path, 4096))),
-      max_line_bytes_(max_line_bytes) {
+LineReader::LineReader(const std::string& path, size_t max_line_bytes, const std::string& name)
+    : max_line_bytes_(max_line_bytes) {
+  const std::string& shown = name.empty() ? path : name;
+  name_ = shown == "-" ? "standard input" : std::string(in_quotes(shown, 4096));
   input_ = std::make_unique<Input>(path, name_);
 }
 
@@ -229,6 +233,8 @@ int64_t LineReader::count() {
   }
   return number_;
 }
+
+int64_t LineReader::bytes_read() const { return input_->bytes_read(); }
 
 bool LineReader::ready() const { return input_->ready(); }
 

@@ -23,8 +23,10 @@ class LineReader {
  public:
   static constexpr size_t default_max_line_bytes = size_t{64} << 20;
 
-  // Errors: InputError for a missing file, a directory, a file that may not be read.
-  explicit LineReader(const std::string& path, size_t max_line_bytes = default_max_line_bytes);
+  // `name`: what error messages call the file, where not its path. Errors: InputError for a missing file, a
+  // directory, a file that may not be read.
+  explicit LineReader(const std::string& path, size_t max_line_bytes = default_max_line_bytes,
+                      const std::string& name = "");
   ~LineReader();
   LineReader(LineReader&&) noexcept;
   LineReader& operator=(LineReader&&) noexcept;
@@ -42,6 +44,9 @@ class LineReader {
 
   // Reads on to the end: the number of lines of the whole file. Errors: as next().
   int64_t count();
+
+  // Bytes of the file that were read so far, packed ones where it is packed: how far one is in it.
+  int64_t bytes_read() const;
 
   // What error messages call the file: its path in quotes, or "standard input".
   const std::string& name() const { return name_; }

@@ -66,8 +66,8 @@ int64_t left_in_groups(const std::string& root, std::string path, bool version2)
 
 int64_t resident_bytes() {
   std::ifstream in("/proc/self/statm");
-  int64_t pages = 0, resident = 0;
-  return in >> pages >> resident ? resident * sysconf(_SC_PAGESIZE) : 0;
+  int64_t pages = 0, resident = 0, shared = 0;
+  return in >> pages >> resident >> shared ? (resident - shared) * sysconf(_SC_PAGESIZE) : 0;
 }
 
 int64_t available_bytes() {

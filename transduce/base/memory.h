@@ -7,7 +7,8 @@
 
 namespace transduce {
 
-// What this process holds of the machine's memory now; 0 where the system does not say.
+// What this process holds of the machine's memory now, without pages of files, which the system can take back;
+// 0 where the system does not say.
 int64_t resident_bytes();
 
 // What may still be taken: what the system calls available, or what the control group of this process (a

@@ -35,7 +35,8 @@ std::vector<std::vector<int32_t>> sample_side(const std::vector<std::string_view
 
 }  // namespace
 
-SideBySide::SideBySide(std::vector<std::vector<std::string>> texts) : texts_(std::move(texts)) {
+SideBySide::SideBySide(std::vector<std::vector<std::string>> texts, std::map<std::string, std::string> copies)
+    : texts_(std::move(texts)), copies_(std::move(copies)) {
   int64_t standard_inputs = 0;
   for (const auto& files : texts_) {
     check_input(files.size() == texts_[0].size(),
@@ -49,7 +50,11 @@ SideBySide::SideBySide(std::vector<std::vector<std::string>> texts) : texts_(std
 
 void SideBySide::open() {
   readers_.clear();
-  for (const auto& files : texts_) readers_.emplace_back(files[file_]);
+  for (const auto& files : texts_) {
+    const auto copy = copies_.find(files[file_]);
+    const std::string& path = copy == copies_.end() ? files[file_] : copy->second;
+    readers_.emplace_back(path, LineReader::default_max_line_bytes, files[file_]);
+  }
 }
 
 bool SideBySide::next(std::vector<std::string>& lines) {
@@ -68,9 +73,16 @@ bool SideBySide::next(std::vector<std::string>& lines) {
     if (ended < readers_.size()) fail_unequal(shorter);
     if (file_ + 1 == texts_[0].size()) return false;
     ++file_;
+    for (const LineReader& reader : readers_) bytes_of_ended_ += reader.bytes_read();
     open();
   }
   return false;
+}
+
+int64_t SideBySide::bytes_read() const {
+  int64_t bytes = bytes_of_ended_;
+  for (const LineReader& reader : readers_) bytes += reader.bytes_read();
+  return bytes;
 }
 
 bool SideBySide::ready() const {
@@ -85,10 +97,10 @@ void SideBySide::fail_unequal(size_t shorter) {
   size_t longer = shorter;
   for (size_t t = 0; t < readers_.size(); ++t) {
     // Who writes to standard input may never end.
-    const bool counted = texts_[t][file_] != "-";
+    const bool counted = texts_[t][file_] != "-" || copies_.count("-") > 0;
     if ((counted ? readers_[t].count() : readers_[t].number()) > readers_[longer].number()) longer = t;
   }
-  const bool open_end = texts_[longer][file_] == "-";
+  const bool open_end = texts_[longer][file_] == "-" && copies_.count("-") == 0;
   fail_input("{} has {} lines but {} has {}{}; line i of one must belong to line i of the other",
              readers_[shorter].name(), readers_[shorter].number(), readers_[longer].name(),
              readers_[longer].number(), open_end ? " or more" : "");
@@ -103,34 +115,62 @@ LineSource line_source(const std::vector<std::string>& files) {
   };
 }
 
-std::vector<TextPair> read_pairs(const std::vector<std::string>& files) {
-  std::vector<TextPair> pairs;
-  SideBySide text({files});
-  for (std::vector<std::string> lines; text.next(lines);) {
-    const std::string& line = lines[0];
-    const auto tabs = std::count(line.begin(), line.end(), '\t');
-    check_input(tabs == 1,
-                "{}: expected source<TAB>target with one tab, found {} in {}; correct or remove the line",
-                text.place(), tabs == 0 ? "none" : std::to_string(tabs), in_quotes(line, 60));
-    const size_t tab = line.find('\t');
-    pairs.push_back({line.substr(0, tab), line.substr(tab + 1)});
+std::vector<std::string> PairFiles::all() const {
+  std::vector<std::string> files = pairs;
+  files.insert(files.end(), sources.begin(), sources.end());
+  files.insert(files.end(), targets.begin(), targets.end());
+  return files;
+}
+
+PairReader::PairReader(PairFiles files, std::map<std::string, std::string> copies)
+    : files_(std::move(files)),
+      lines_(files_.sources.empty() && files_.targets.empty()
+                 ? std::vector<std::vector<std::string>>{files_.pairs}
+                 : std::vector<std::vector<std::string>>{files_.sources, files_.targets},
+             std::move(copies)) {}
+
+bool PairReader::next(TextPair& pair) {
+  if (!lines_.next(line_)) {
+    if (lines_.number() > 0) return false;
+    const auto names = [](const std::vector<std::string>& files) {
+      return files.empty() ? "an empty list of files" : list_names(files);
+    };
+    check_input(files_.sources.empty() && files_.targets.empty(),
+                "no sentence pair in {} and {}; give files with one sentence a line", names(files_.sources),
+                names(files_.targets));
+    fail_input("no sentence pair in {}; give files with lines source<TAB>target", names(files_.pairs));
   }
-  check_input(!pairs.empty(), "no sentence pair in {}; give files with lines source<TAB>target",
-              files.empty() ? "an empty list of files" : list_names(files));
+  if (line_.size() == 2) {
+    pair = {std::move(line_[0]), std::move(line_[1])};
+    return true;
+  }
+  const std::string& line = line_[0];
+  const auto tabs = std::count(line.begin(), line.end(), '\t');
+  check_input(tabs == 1,
+              "{}: expected source<TAB>target with one tab, found {} in {}; correct or remove the line",
+              lines_.place(), tabs == 0 ? "none" : std::to_string(tabs), in_quotes(line, 60));
+  const size_t tab = line.find('\t');
+  pair = {line.substr(0, tab), line.substr(tab + 1)};
+  return true;
+}
+
+namespace {
+
+std::vector<TextPair> read_all(PairReader reader) {
+  std::vector<TextPair> pairs;
+  for (TextPair pair; reader.next(pair);) pairs.push_back(std::move(pair));
   return pairs;
+}
+
+}  // namespace
+
+std::vector<TextPair> read_pairs(const std::vector<std::string>& files) {
+  return read_all(PairReader({files, {}, {}}));
 }
 
 std::vector<TextPair> read_parallel(const std::vector<std::string>& source_files,
                                     const std::vector<std::string>& target_files) {
-  std::vector<TextPair> pairs;
-  SideBySide texts({source_files, target_files});
-  for (std::vector<std::string> lines; texts.next(lines);) {
-    pairs.push_back({std::move(lines[0]), std::move(lines[1])});
-  }
-  check_input(!pairs.empty(), "no sentence pair in {} and {}; give files with one sentence a line",
-              source_files.empty() ? "an empty list of files" : list_names(source_files),
-              target_files.empty() ? "an empty list of files" : list_names(target_files));
-  return pairs;
+  return read_all(PairReader({{}, source_files, target_files}));
 }
 
 std::vector<std::string_view> sources_of(const std::vector<TextPair>& pairs) {
@@ -154,14 +194,23 @@ std::vector<Example> encode_pairs(const std::vector<TextPair>& pairs, const Toke
 
 std::vector<Example> sample_pairs(const std::vector<TextPair>& pairs, const Tokenizer& source_tokenizer,
                                   const Tokenizer& target_tokenizer, const SubwordSampling& sampling,
-                                  uint64_t epoch) {
-  const uint64_t stream = first_stream + 2 * epoch;
+                                  uint64_t epoch, uint64_t part) {
+  const uint64_t stream = first_stream + (part << 16) + 2 * epoch;
   auto sources = sample_side(sources_of(pairs), source_tokenizer, sampling.alpha, {sampling.seed, stream});
   auto targets =
       sample_side(targets_of(pairs), target_tokenizer, sampling.alpha, {sampling.seed, stream + 1});
   std::vector<Example> examples(pairs.size());
   for (size_t i = 0; i < pairs.size(); ++i) examples[i] = {std::move(sources[i]), std::move(targets[i])};
   return examples;
+}
+
+void LengthReport::append(const LengthReport& next) {
+  if (next.longest > longest) {
+    longest = next.longest;
+    longest_pair = pairs + next.longest_pair;
+  }
+  pairs += next.pairs;
+  over += next.over;
 }
 
 LengthReport limit_lengths(const LengthLimit& limit, std::vector<Example>& examples,

@@ -18,8 +18,8 @@ struct Seq2SeqBatch {
 Seq2SeqBatch make_seq2seq_batch(const std::vector<Example>& examples, const std::vector<int64_t>& indices,
                                 bool source_end = true);
 
-// Tokens a side of a micro-batch: large enough for products at full speed, small enough for the second cache.
-constexpr int64_t default_micro_batch_tokens = 512;
+// Tokens a side of a micro-batch: large enough for products at full speed; memory grows with it.
+constexpr int64_t default_micro_batch_tokens = 256;
 
 // All examples of a batch, cut into micro-batches of at most about `most_tokens` tokens a side: what one
 // thread works on at a time. Their number is a power of two, so that they deal out evenly, unless there are

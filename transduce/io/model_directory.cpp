@@ -7,6 +7,7 @@
 #include <set>
 
 #include "transduce/base/file.h"
+#include "transduce/base/hash.h"
 #include "transduce/io/safetensors.h"
 
 namespace transduce {
@@ -54,22 +55,19 @@ TokenizerSpec read_spec(const ordered_json& json, const std::string& config_file
   return spec;
 }
 
-// Tells vocabularies apart: the number of tokens and the FNV-1a hash of all of them, or of a SentencePiece
+// Tells vocabularies apart: the number of tokens and the hash of all of them, or of a SentencePiece
 // model, which also says how text is cut into them.
 std::string fingerprint(const Tokenizer& tokenizer) {
-  uint64_t hash = 0xCBF29CE484222325;
-  const auto add = [&hash](std::string_view bytes) {
-    for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-  };
+  Hash hash;
   const Vocabulary& vocabulary = tokenizer.vocabulary();
   if (tokenizer.spec().kind == TokenizerKind::sentencepiece) {
-    add(tokenizer.file_content());
+    hash.add(tokenizer.file_content());
   } else {
     for (int64_t id = 0; id < vocabulary.size(); ++id) {
-      add(escape_token(vocabulary.token(static_cast<int32_t>(id))) + "\n");
+      hash.add(escape_token(vocabulary.token(static_cast<int32_t>(id))) + "\n");
     }
   }
-  return fmt::format("{} tokens, {:016x}", vocabulary.size(), hash);
+  return fmt::format("{} tokens, {:016x}", vocabulary.size(), hash.value());
 }
 
 // Parameters say which vocabulary they were trained with; those from elsewhere may not.

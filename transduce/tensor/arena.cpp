@@ -49,8 +49,10 @@ std::shared_ptr<Storage> Arena::allocate(size_t bytes) {
   size_t actual = size;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    // Up to twice the size: batches shrink as their sentences end, and touching memory anew costs more than
+    // using half of a block.
     const auto found = waiting_.lower_bound(size);
-    if (found != waiting_.end() && found->first <= size + size / 4) {
+    if (found != waiting_.end() && found->first <= 2 * size) {
       actual = found->first;
       data = found->second;
       waiting_.erase(found);
@@ -60,7 +62,7 @@ std::shared_ptr<Storage> Arena::allocate(size_t bytes) {
   if (data == nullptr) {
     // Blocks that wait but do not fit must not pile up beside the live ones: beyond a little, the new block
     // takes the place of some.
-    constexpr size_t kLittle = size_t{16} << 20;
+    constexpr size_t kLittle = size_t{32} << 20;
     const ArenaStatistics now = statistics();
     const size_t waiting = now.held - now.in_use;
     if (waiting > kLittle) trim(std::max(kLittle, waiting - std::min(waiting, 4 * size)));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "transduce/data/batches.h"
+#include "transduce/data/corpus_index.h"
 #include "transduce/data/tasks.h"
 
 namespace transduce {
@@ -38,17 +39,19 @@ class BatchSource {
   bool at_epoch_end() const;
 };
 
-// "29000 pairs, 1f0c3a...": other examples, or another order of them, give another one.
-std::string fingerprint(const std::vector<Example>& examples);
-
-// Epoch after epoch of fixed examples, shuffled anew each time (see make_batches).
-// Errors: InputError when there are none, or from make_batches.
-std::unique_ptr<BatchSource> corpus_batches(std::vector<Example> examples, const BatchOptions& options);
-
-// The same where each epoch has examples of its own, e.g. texts cut at random: `examples_of(e)` gives those
-// of epoch e, counted from 0. `examples_of` should be a pure function, so that a run can be repeated.
-std::unique_ptr<BatchSource> corpus_batches(std::function<std::vector<Example>(uint64_t epoch)> examples_of,
+// Epoch after epoch of the pairs of an index of ids, shuffled anew each time (see make_batches): a batch
+// reads its ids from the index, so memory holds the order of an epoch alone. Errors: InputError when there is
+// no pair, or from make_batches.
+std::unique_ptr<BatchSource> corpus_batches(std::shared_ptr<const CorpusIndex> corpus,
                                             const BatchOptions& options);
+
+// The same where each epoch has an index of its own, e.g. of texts cut at random: `corpus_of(e)` gives that
+// of epoch e, counted from 0. `corpus_of` should be a pure function, so that a run can be repeated.
+using CorpusOfEpoch = std::function<std::shared_ptr<const CorpusIndex>(uint64_t epoch)>;
+std::unique_ptr<BatchSource> corpus_batches(CorpusOfEpoch corpus_of, const BatchOptions& options);
+
+// Tells made-up tasks apart, in words for people.
+std::string fingerprint(const Task& task);
 
 // Fresh examples of a made-up task without end: batch i holds examples i * batch_size and on of the seed.
 std::unique_ptr<BatchSource> task_batches(const Task& task, std::shared_ptr<const Tokenizer> source,

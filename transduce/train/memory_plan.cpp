@@ -11,9 +11,8 @@ namespace transduce {
 namespace {
 
 constexpr int64_t kFloat = 4;  // bytes
-// Code that is yet to run, buffers of products, blocks between tensors: what small trainings were measured to
-// hold beyond the rest.
-constexpr int64_t kOverhead = int64_t{16} << 20;
+// The program's code, buffers of products: what small trainings were measured to hold beyond the rest.
+constexpr int64_t kOverhead = int64_t{24} << 20;
 
 // The most that one micro-batch holds on either side, and how many an update has.
 struct Largest {
@@ -77,6 +76,7 @@ MemoryNeed memory_need(const MemoryQuestion& q, const std::vector<std::vector<Ex
   need.average = q.average ? need.parameters : 0;
   need.activations = parts.total(&Part::training_bytes);
   need.scratch = scratch_of(q.config, source, target);
+  need.scratch += (need.activations + need.scratch) / 4;  // the arena's blocks may be larger than their tensors
   // As Trainer::update deals them out.
   const int64_t count = most.count * q.accumulate;
   need.at_once = 2 * count > q.threads ? std::min<int64_t>(count, q.threads) : 1;

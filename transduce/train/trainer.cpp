@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <exception>
 #include <limits>
 #include <numeric>
 
@@ -52,6 +53,7 @@ double Trainer::pass(const Seq2SeqBatch& batch, size_t index) {
 void Trainer::passes(const std::vector<Seq2SeqBatch>& group, size_t begin, size_t end, size_t workers,
                      std::vector<double>& losses) {
   std::atomic<bool> failed{false};
+  std::exception_ptr cause;  // of the worker that failed first: the others fail because of it
   Backend& backend = current_backend();
   const auto work = [&](int64_t worker) {
     const UseBackend use(backend);
@@ -60,12 +62,17 @@ void Trainer::passes(const std::vector<Seq2SeqBatch>& group, size_t begin, size_
     try {
       for (size_t i = begin + first; i < end; i += workers) losses[i] = pass(group[i], i);
     } catch (...) {
-      failed = true;
+      if (!failed.exchange(true)) cause = std::current_exception();
       throw;
     }
   };
   model_.parameters().reset_turns();
-  if (workers > 1 && run_together(static_cast<int64_t>(workers), work)) return;
+  try {
+    if (workers > 1 && run_together(static_cast<int64_t>(workers), work)) return;
+  } catch (...) {
+    if (cause) std::rethrow_exception(cause);
+    throw;
+  }
   for (size_t i = begin; i < end; ++i) losses[i] = pass(group[i], i);
 }
 

@@ -151,24 +151,39 @@ bool has_checkpoint(const std::string& model_directory) {
   return fs::exists(state_path(model_directory), ignored);
 }
 
-TrainingDirectory::TrainingDirectory(const std::string& model_directory) : model_directory_(model_directory) {
-  const std::string folder = (fs::path(model_directory) / kFolder).string();
-  make_directories(folder);
+TrainingDirectory::TrainingDirectory(const std::string& model_directory)
+    : model_directory_(model_directory), folder_((fs::path(model_directory) / kFolder).string()) {
+  std::error_code ignored;
+  is_new_ = !fs::exists(model_directory, ignored);
+  make_directories(folder_);
   lock_.emplace(path("lock"));
   check_input(lock_->held(),
               "{} trains in {} already: wait until it ends, stop it, or name another directory",
               lock_->holder(), in_quotes(model_directory, 4096));
   remove_leftovers(model_directory);
-  remove_leftovers(folder);
+  remove_leftovers(folder_);
+}
+
+TrainingDirectory::~TrainingDirectory() {
+  std::error_code ignored;
+  const auto only_lock = [&] {
+    return std::distance(fs::directory_iterator(folder_, ignored), fs::directory_iterator()) == 1;
+  };
+  if (!is_new_ || !lock_ || !lock_->held() || !only_lock()) return;
+  remove_file(path("lock"));
+  remove_file(folder_);
+  remove_file(model_directory_);  // a directory that holds something stays
 }
 
 std::string TrainingDirectory::path(const std::string& name) const {
-  return (fs::path(model_directory_) / kFolder / name).string();
+  return (fs::path(folder_) / name).string();
 }
 
 std::string TrainingDirectory::step_file(int64_t step) const {
   return path(fmt::format("step-{}.safetensors", step));
 }
+
+std::string TrainingDirectory::index_file() const { return path("corpus.index"); }
 
 Checkpoint TrainingDirectory::load() const {
   check_input(has_checkpoint(model_directory_),

@@ -5,6 +5,7 @@
 //   step-N.safetensors    the model's parameters after update N, as in model.safetensors, of the last few
 //                         checkpoints
 //   best.safetensors      the best model, while the mean of several has taken its place as model.safetensors
+//   corpus.index          the training data (data/corpus_index.h), which can be made again
 //   lock                  held by the process that trains
 // Each file is written beside and renamed. A checkpoint is the one file state.safetensors, so parameters and
 // optimiser are always from the same update.
@@ -69,9 +70,16 @@ class TrainingDirectory {
   // Makes it, locks it until this object ends, and removes temporary files that killed runs have left.
   // Errors: InputError when another process trains there, or when it cannot be made.
   explicit TrainingDirectory(const std::string& model_directory);
+  // Removes the directory if it is new and nothing was saved there.
+  ~TrainingDirectory();
+  TrainingDirectory(const TrainingDirectory&) = delete;
+  TrainingDirectory& operator=(const TrainingDirectory&) = delete;
 
   const std::string& model_directory() const { return model_directory_; }
   std::string step_file(int64_t step) const;
+  // The folder itself, and where the index of the training data lies in it.
+  const std::string& folder() const { return folder_; }
+  std::string index_file() const;
 
   // The last checkpoint. Errors: InputError when there is none or when it is damaged, naming what is wrong.
   Checkpoint load() const;
@@ -91,7 +99,8 @@ class TrainingDirectory {
  private:
   std::string path(const std::string& name) const;
 
-  std::string model_directory_;
+  std::string model_directory_, folder_;
+  bool is_new_;  // nothing was there before
   std::optional<FileLock> lock_;
 };
 
