@@ -21,6 +21,7 @@ int attention_command(int argc, char** argv);
 int inspect_command(int argc, char** argv);
 int vocabulary_command(int argc, char** argv);
 int convert_command(int argc, char** argv);
+int report_command(int argc, char** argv);
 int lab_command(int argc, char** argv);
 
 // The command-line parser of a subcommand: its help ends with `example`, and --config FILE.toml takes the

@@ -27,6 +27,7 @@ constexpr Command kCommands[] = {
     {"train", "train a model on sentence pairs or on a made-up task", train_command},
     {"vocabulary", "make a vocabulary or a SentencePiece model from text", vocabulary_command},
     {"average", "make the mean of a training's last models, or of several models", average_command},
+    {"report", "make the page of a training again from its log", report_command},
     {"translate", "translate lines of text with a trained model", translate_command},
     {"score", "say how likely a model finds given outputs", score_command},
     {"evaluate", "compare generated sequences with the right ones", evaluate_command},

@@ -123,4 +123,9 @@ void TrainingProgress::on_end(const Progress& p) {
   say("trained {} updates in {}\n", grouped(p.report.update), clock_time(p.seconds));
 }
 
+void TrainingProgress::on_warning(const std::string& text) {
+  status_.clear();
+  say("transduce: {}\n", text);
+}
+
 }  // namespace transduce::cli

@@ -46,6 +46,7 @@ class TrainingProgress : public RunObserver {
   void on_update(const Progress& progress) override;
   void on_validation(const Progress& progress, const ValidationReport& report) override;
   void on_end(const Progress& progress) override;
+  void on_warning(const std::string& text) override;
 
  private:
   // What is worth knowing, the most important first.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -10,9 +11,12 @@
 #include "cli/text_options.h"
 #include "cli/train_corpus.h"
 #include "cli/train_loop.h"
+#include "cli/train_plan.h"
 #include "cli/train_resume.h"
 #include "transduce/base/file.h"
+#include "transduce/base/memory.h"
 #include "transduce/base/parallel.h"
+#include "transduce/base/text.h"
 
 namespace transduce::cli {
 namespace {
@@ -65,6 +69,26 @@ struct DataOptions {
   }
 };
 
+// A folder that goes with this object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    path_ = (std::filesystem::temp_directory_path() / "transduce-XXXXXX").string();
+    check_input(mkdtemp(path_.data()) != nullptr, "cannot make a temporary folder {}: set TMPDIR to another",
+                in_quotes(path_, 4096));
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
 // What is trained on, once text has become ids.
 struct Prepared {
   std::shared_ptr<const Tokenizer> source, target;
@@ -72,8 +96,9 @@ struct Prepared {
   std::vector<Example> valid;
   std::unique_ptr<BatchSource> batches;
   int64_t train_pairs = 0;
-  int64_t longest = 0;             // tokens of the longest text on either side
-  std::vector<std::string> notes;  // on texts that were too long
+  int64_t source_tokens = 0, target_tokens = 0;  // of these, end symbols counted
+  int64_t longest = 0;                           // tokens of the longest text on either side
+  std::vector<std::string> notes;                // on texts that were too long
 
   // A training that is resumed has its tokenizers.
   void tokenize(const TextOptions& text, const TextOptions::LinesOfSide& lines) {
@@ -81,6 +106,14 @@ struct Prepared {
     auto tokenizers = text.tokenizers(lines);
     source = std::move(tokenizers.source);
     target = std::move(tokenizers.target);
+  }
+
+  // Of an index of ids.
+  void count(const CorpusIndex& corpus) {
+    for (const PairLengths& pair : corpus.lengths()) {
+      source_tokens += pair.source + 1;
+      target_tokens += pair.target + 1;
+    }
   }
 
   // Notes what a limit did to texts.
@@ -128,6 +161,7 @@ Prepared prepare_files(Prepared data, const DataOptions& options, const TextOpti
   check_input(data.train_pairs > 0, "there is nothing to train on: {}", data.notes.back());
   data.notes.push_back(note);
   if (!corpus->holds_text()) {
+    data.count(*corpus);
     data.batches = corpus_batches(corpus, loop.batches);
     return data;
   }
@@ -177,27 +211,11 @@ Prepared prepare_task(Prepared data, const DataOptions& options, const TextOptio
       options.task_examples, fmt::format("{}, seed {}", fingerprint(task), loop.trainer.seed));
   data.train_pairs = options.task_examples;
   data.notes.emplace_back();
-  data.batches = corpus_batches(index_beside_model(directory.index_file(), train,
-                                                   {data.source, data.target, {}, false}, data.notes.back()),
-                                loop.batches);
+  const auto corpus = index_beside_model(directory.index_file(), train, {data.source, data.target, {}, false},
+                                         data.notes.back());
+  data.count(*corpus);
+  data.batches = corpus_batches(corpus, loop.batches);
   return data;
-}
-
-void print_plan(const Seq2SeqModel& model, const Prepared& data, int64_t steps) {
-  const TransformerConfig& c = model.transformer->config();
-  say("model       {}+{} layers, width {}, {} heads, feed-forward {}, {}-norm, {}; {} parameters\n",
-      c.encoder_layers, c.decoder_layers, c.width, c.heads, c.feed_forward, to_string(c.norm),
-      to_string(c.activation), grouped(model.transformer->parameters().count()));
-  say("vocabulary  {} source, {} target tokens{}\n", grouped(c.source_vocabulary),
-      grouped(c.target_vocabulary), model.joint_vocabulary ? " (one for both sides)" : "");
-  const int64_t epoch = data.batches->batches_per_epoch();
-  say("data        {}, {} validation pairs\n",
-      epoch > 0
-          ? fmt::format("{} training pairs in {} batches an epoch", grouped(data.train_pairs), grouped(epoch))
-          : std::string("fresh training examples"),
-      grouped(static_cast<int64_t>(data.valid.size())));
-  for (const std::string& note : data.notes) say("            {}\n", note);
-  say("run         {} updates on {} threads\n", grouped(steps), threads());
 }
 
 // A word that a shell takes as it stands.
@@ -237,6 +255,8 @@ struct TrainFlags {
   TextOptions text;
   ModelOptions model;
   LoopOptions loop;
+  MemoryOption memory;
+  bool dry_run = false;
 
   void add_to(CLI::App& app) {
     app.add_option("--model", directory, "directory of the model to make")->required();
@@ -245,6 +265,10 @@ struct TrainFlags {
     text.add_to(app);
     model.add_to(app);
     loop.add_to(app);
+    memory.add_to(app);
+    app.add_flag("--dry-run", dry_run,
+                 "print the plan (data, vocabulary, parameters, schedule, memory) and end, writing nothing")
+        ->configurable(false);
   }
 };
 
@@ -260,47 +284,102 @@ void check_options(const LoopOptions& loop, const TransformerConfig& config, con
               data.longest, config.max_positions);
 }
 
+// A training that is resumed keeps its micro-batches, since dropout masks depend on them, unless it has
+// another
+// --memory than before. Errors: InputError when the memory does not suffice.
+TrainingPlan plan_of(const TrainFlags& flags, const Parser& parser, const Prepared& data, int64_t steps,
+                     const ResumedTraining* resumed) {
+  const TransformerConfig config = resumed != nullptr
+                                       ? resumed->description.config
+                                       : with_vocabularies(flags.model.config(), *data.source, *data.target,
+                                                           flags.text.joint_vocabulary());
+  TrainingPlan plan{config,
+                    flags.text.joint_vocabulary(),
+                    data.train_pairs,
+                    data.source_tokens,
+                    data.target_tokens,
+                    static_cast<int64_t>(data.valid.size()),
+                    data.notes,
+                    data.batches->batches_per_epoch(),
+                    steps};
+  const MemoryQuestion question{config,
+                                flags.loop.trainer.average_decay > 0.0,
+                                flags.loop.run.accumulate,
+                                threads(),
+                                resident_bytes(),
+                                data.longest};
+  const auto batches = sample_batches(*data.batches);
+  plan.budget = flags.memory.budget(question.program);
+  plan.micro_batch_tokens =
+      resumed != nullptr && resumed->has_same(parser, "memory")
+          ? resumed->checkpoint.state.micro_batch_tokens
+          : fitting_micro_batch_tokens(question, batches, default_micro_batch_tokens, plan.budget);
+  plan.need = memory_need(question, batches, plan.micro_batch_tokens);
+  return plan;
+}
+
+// Learned positions have room for so many tokens and the end symbol.
+LengthLimit length_limit(const TextOptions& text, const TransformerConfig& config) {
+  LengthLimit limit = text.length_limit();
+  const int64_t room = config.positions == PositionKind::learned ? config.max_positions - 1 : 0;
+  if (room > 0 && (limit.tokens == 0 || limit.tokens > room)) limit.tokens = room;
+  return limit;
+}
+
 // Begins a training, or goes on with one.
 void train_with(TrainFlags& flags, const Parser& parser, std::optional<ResumedTraining> resumed) {
   LoopOptions& loop = flags.loop;
   loop.finish();
   const TransformerConfig config = flags.model.config();
   const bool made_up = !flags.data.task.empty();
-  // Learned positions have room for so many tokens and the end symbol.
-  LengthLimit limit = flags.text.length_limit();
-  const int64_t room = config.positions == PositionKind::learned ? config.max_positions - 1 : 0;
-  if (room > 0 && (limit.tokens == 0 || limit.tokens > room)) limit.tokens = room;
+  // A dry run's index goes away with it.
+  std::optional<TemporaryFolder> folder;
   std::optional<TrainingDirectory> begun;
-  const TrainingDirectory& directory = resumed ? *resumed->directory : begun.emplace(flags.directory);
+  if (flags.dry_run) begun.emplace(folder.emplace().path());
+  if (!flags.dry_run && !resumed) begun.emplace(flags.directory);
+  const TrainingDirectory& directory = begun ? *begun : *resumed->directory;
   Prepared data;
   if (resumed) {
     data.source = resumed->description.source;
     data.target = resumed->description.target;
   }
   data = made_up ? prepare_task(std::move(data), flags.data, flags.text, loop, directory)
-                 : prepare_files(std::move(data), flags.data, flags.text, loop, limit, directory);
+                 : prepare_files(std::move(data), flags.data, flags.text, loop,
+                                 length_limit(flags.text, config), directory);
   const int64_t steps = planned_steps(loop.run, *data.batches);
   loop.trainer.schedule.width = config.width;
   loop.trainer.schedule.steps = steps;
   check_options(loop, config, data);
-  Seq2SeqModel model = resumed ? resumed->model(config)
-                               : make_model(config, data.source, data.target, flags.text.joint_vocabulary(),
-                                            loop.trainer.seed);
-  TrainingRun run{nullptr,      parser.saved(), &model, data.batches.get(), std::move(data.valid), {64, 0, 0},
-                  loop.trainer, loop.run,       {},     StopSignals::asked, std::nullopt};
-  run.more_scores = loop.validation.scores(model, std::move(data.valid_pairs), made_up, run.stop);
-  if (resumed) resumed->check_changes(parser, run, flags.resuming.allow_changes);
+  ResumedTraining* const before = resumed ? &*resumed : nullptr;
+  const TrainingPlan plan = plan_of(flags, parser, data, steps, before);
+  Seq2SeqModel model{nullptr, data.source, data.target, flags.text.joint_vocabulary()};
+  TrainingRun run{nullptr,
+                  parser.saved(),
+                  &model,
+                  data.batches.get(),
+                  std::move(data.valid),
+                  {64, 2 * plan.micro_batch_tokens, 0},
+                  loop.trainer,
+                  loop.run};
+  run.micro_batch_tokens = plan.micro_batch_tokens;
+  run.stop = StopSignals::asked;
+  run.generate = loop.validation.generated(model, std::move(data.valid_pairs), made_up, run.stop);
+  if (before != nullptr) before->check_changes(parser, run, flags.resuming.allow_changes);
+  plan.print(loop);
+  if (flags.dry_run) return;
+  model = before != nullptr
+              ? before->model(config)
+              : make_model(config, data.source, data.target, model.joint_vocabulary, loop.trainer.seed);
   run.directory = &directory;
-  print_plan(model, data, steps);
-  int64_t before = -1;
-  if (resumed) {
-    before = resumed->checkpoint.state.trainer.updates;
-    say("resuming    after {} of {} updates\n", grouped(before), grouped(steps));
-    run.resume = std::move(resumed->checkpoint);
+  int64_t done = -1;
+  if (before != nullptr) {
+    done = before->checkpoint.state.trainer.updates;
+    say("resuming    after {} of {} updates\n", grouped(done), grouped(steps));
+    run.resume = std::move(before->checkpoint);
   }
   TrainingProgress progress(loop.log_every, data.batches->batches_per_epoch() > 0);
   const StopSignals signals;
-  print_end(train(run, progress), before, loop.run, flags.directory);
+  print_end(train(run, progress), done, loop.run, flags.directory);
 }
 
 }  // namespace
@@ -314,7 +393,8 @@ int train_command(int argc, char** argv) {
       "  transduce train --model model/reverse --task reverse --task-min-length 5 --steps 2000\n"
       "  transduce train --model model/g2p --train train.tsv --valid dev.tsv --target-tokenizer word \\\n"
       "      --source-normalize nfd --epochs 30\n"
-      "  transduce train --model model/g2p --resume");
+      "  transduce train --model model/g2p --resume\n"
+      "  transduce train --model model/g2p --train train.tsv --epochs 30 --dry-run");
   TrainFlags flags;
   flags.add_to(parser);
   if (const auto status = parser.read(argc, argv)) return *status;

@@ -35,7 +35,7 @@ bool same_value(const std::string& a, const std::string& b) {
 }
 
 // Settings that change nothing of what is learnt. The number of threads in use is compared by itself.
-const std::set<std::string> kFree{"model", "threads", "log-every", "save-every", "keep"};
+const std::set<std::string> kFree{"model", "threads", "log-every", "save-every", "keep", "memory"};
 
 // Whether a training cannot go on with another value.
 bool is_fixed(const Parser& parser, const std::string& name) {
@@ -65,6 +65,10 @@ Seq2SeqModel ResumedTraining::model(const TransformerConfig& options) const {
           description.joint_vocabulary};
 }
 
+bool ResumedTraining::has_same(const Parser& parser, const std::string& name) const {
+  return settings_of(settings)[name] == settings_of(parser.saved())[name];
+}
+
 void ResumedTraining::check_changes(const Parser& parser, const TrainingRun& run, bool allowed) const {
   const auto before = settings_of(settings), now = settings_of(parser.saved());
   std::set<std::string> names;
@@ -86,6 +90,8 @@ void ResumedTraining::check_changes(const Parser& parser, const TrainingRun& run
     compare(name, old_value, new_value);
   }
   compare("threads", std::to_string(checkpoint.state.threads), std::to_string(threads()));
+  compare("tokens of a micro-batch", std::to_string(checkpoint.state.micro_batch_tokens),
+          std::to_string(run.micro_batch_tokens));
   compare("the training data", checkpoint.state.data, run.batches->fingerprint());
   compare("the validation data", checkpoint.state.validation_data, fingerprint(run.validation));
   if (changes.empty()) return;

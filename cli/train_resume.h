@@ -25,6 +25,9 @@ struct ResumedTraining {
   // training's.
   Seq2SeqModel model(const TransformerConfig& options) const;
 
+  // Whether an option has the value that it had before.
+  bool has_same(const Parser& parser, const std::string& name) const;
+
   // Compares the settings, the data of `run` and the number of threads with those of before; says what has
   // changed. Errors: InputError naming each change unless they are allowed, and always for one of the model
   // or of how text is cut.

@@ -11,10 +11,9 @@ namespace transduce::cli {
 namespace {
 
 // Generates with a model that training goes on changing.
-class GeneratedScores {
+class Generation {
  public:
-  GeneratedScores(const Seq2SeqModel& model, std::vector<ChosenMetric> metrics, int64_t beam,
-                  StopQuestion stop)
+  Generation(const Seq2SeqModel& model, std::vector<ChosenMetric> metrics, int64_t beam, StopQuestion stop)
       : model_(model), metrics_(std::move(metrics)), stop_(std::move(stop)) {
     options_.search.beam = beam;
     options_.search.validate();
@@ -25,7 +24,8 @@ class GeneratedScores {
     references_.push_back(std::move(pair.target));
   }
 
-  std::vector<Score> scores() const {
+  Generated run() const {
+    Generated all;
     const Translator translator(model_, options_);
     Evaluation evaluation(metrics_, 1, false);
     constexpr size_t lines = 128;  // translated between two questions whether to stop
@@ -34,23 +34,31 @@ class GeneratedScores {
       std::vector<std::string> hypotheses;
       for (const auto& found : translator.translate(std::span(sources_).subspan(begin, count))) {
         hypotheses.push_back(found.front().text);
+        const size_t line = begin + hypotheses.size() - 1;
+        if (is_sample(line)) all.samples.push_back({sources_[line], references_[line], hypotheses.back()});
       }
       const auto first = references_.begin() + static_cast<std::ptrdiff_t>(begin);
       const std::vector<std::vector<std::string>> references{
           {first, first + static_cast<std::ptrdiff_t>(count)}};
       evaluation.add(hypotheses, references);
     }
-    std::vector<Score> found;
     for (size_t m = 0; m < metrics_.size() && evaluation.lines() > 0; ++m) {
       const ChosenMetric& chosen = metrics_[m];
       const double score = chosen.metric->score(evaluation.sums(m));
-      found.push_back({chosen.key, chosen.is_rate() ? score / 100.0 : score,
-                       chosen.metric->higher_is_better(), chosen.is_rate()});
+      all.scores.push_back({chosen.key, chosen.is_rate() ? score / 100.0 : score,
+                            chosen.metric->higher_is_better(), chosen.is_rate()});
     }
-    return found;
+    return all;
   }
 
  private:
+  // Five lines, evenly spread; all of fewer.
+  bool is_sample(size_t line) const {
+    constexpr size_t kSamples = 5;
+    const size_t lines = sources_.size(), k = (line * kSamples + lines - 1) / lines;
+    return lines <= kSamples || (k < kSamples && k * lines / kSamples == line);
+  }
+
   const Seq2SeqModel& model_;
   std::vector<ChosenMetric> metrics_;
   StopQuestion stop_;
@@ -81,9 +89,9 @@ void ValidationOptions::add_to(CLI::App& app, RunOptions& run) {
       ->group(group);
 }
 
-std::function<std::vector<Score>()> ValidationOptions::scores(const Seq2SeqModel& model,
-                                                              std::vector<TextPair> pairs, bool made_up,
-                                                              const StopQuestion& stop) {
+std::function<Generated()> ValidationOptions::generated(const Seq2SeqModel& model,
+                                                        std::vector<TextPair> pairs, bool made_up,
+                                                        const StopQuestion& stop) {
   const bool asked = metrics_.chosen() || MetricOptions::known(run_->best_metric);
   check_input(decode_ >= -1, "valid-decode {} is out of range: give a number of pairs, or -1", decode_);
   check_input(decode_ != 0 || !asked,
@@ -103,9 +111,9 @@ std::function<std::vector<Score>()> ValidationOptions::scores(const Seq2SeqModel
     metrics_.also_choose(run_->best_metric);
     chosen = metrics_.choose(units, !made_up, false);
   }
-  const auto generated = std::make_shared<GeneratedScores>(model, std::move(chosen), beam_, stop);
-  for (TextPair& pair : pairs) generated->add(std::move(pair));
-  return [generated] { return generated->scores(); };
+  const auto generation = std::make_shared<Generation>(model, std::move(chosen), beam_, stop);
+  for (TextPair& pair : pairs) generation->add(std::move(pair));
+  return [generation] { return generation->run(); };
 }
 
 }  // namespace transduce::cli

@@ -19,11 +19,12 @@ class ValidationOptions {
   // `run` receives the values of the flags that the run itself needs.
   void add_to(CLI::App& app, RunOptions& run);
 
-  // The scores of what `model` generates from the first validation pairs; no function where none is to be
-  // generated. `model` must outlive it. `made_up`: the pairs are a task's. `stop`: see TrainingRun. Errors:
-  // InputError for options that do not go together or are out of range.
-  std::function<std::vector<Score>()> scores(const Seq2SeqModel& model, std::vector<TextPair> pairs,
-                                             bool made_up, const StopQuestion& stop);
+  // What `model` generates from the first validation pairs: its scores, and five pairs' outputs, evenly
+  // spread over these; no function where nothing is to be generated. `model` must outlive it. `made_up`: the
+  // pairs are a task's. `stop`: see TrainingRun. Errors: InputError for options that do not go together or
+  // are out of range.
+  std::function<Generated()> generated(const Seq2SeqModel& model, std::vector<TextPair> pairs, bool made_up,
+                                       const StopQuestion& stop);
 
  private:
   int64_t decode_ = -1;

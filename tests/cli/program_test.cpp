@@ -46,11 +46,12 @@ class TrainedModel : public ::testing::Test {
 Workplace* TrainedModel::place_ = nullptr;
 
 TEST_F(TrainedModel, IsADirectoryOfTheFilesTheManualNames) {
-  for (const char* name :
-       {"config.json", "model.safetensors", "source.vocab", "target.vocab", "train.toml", "log.jsonl"}) {
+  for (const char* name : {"config.json", "model.safetensors", "source.vocab", "target.vocab", "train.toml",
+                           "log.jsonl", "report.html"}) {
     EXPECT_TRUE(std::filesystem::exists(*place_ / "m" / name)) << name;
   }
-  EXPECT_EQ(lines_of(contents(*place_ / "m" / "log.jsonl")).size(), 150U + 11U);  // updates and validations
+  EXPECT_EQ(lines_of(contents(*place_ / "m" / "log.jsonl")).size(),
+            150U + 11U + 1U);  // updates, validations, end
 }
 
 TEST_F(TrainedModel, LinesDoNotDependOnBatchSizeOrderOrNeighbours) {

@@ -104,6 +104,15 @@ TEST_P(OnThreads, ATrainingInTwoPartsIsTheTrainingInOne) {
   ASSERT_EQ(result.status, 0) << result.errors;
   EXPECT_NE(result.errors.find("changed     steps 100 -> 200"), std::string::npos) << result.errors;
   expect_same(place / "straight", place / "parts");
+  // Samples of generated text are part of what goes on.
+  const std::string log = contents(place / "parts" / "log.jsonl");
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 200 + 11 + 1);
+  EXPECT_NE(log.find("\"samples\":[{\"source\":"), std::string::npos);
+  // The page that was written on the way is the one that the log gives.
+  for (const std::string model : {"straight", "parts"}) {
+    ASSERT_EQ(place.run("report --model " + model + " --output again.html").status, 0);
+    EXPECT_EQ(contents(place / "again.html"), contents(place / model / "report.html"));
+  }
 }
 
 TEST(Resume, ASignalEndsATrainingThatCanBeGoneOnWith) {

@@ -23,6 +23,7 @@ class Recorder : public RunObserver {
   std::vector<UpdateReport> updates;
   std::vector<double> epochs;
   std::vector<std::pair<int64_t, ValidationReport>> validations;  // after which update
+  std::vector<std::string> warnings;
   int64_t planned = 0;
 
   void on_update(const Progress& progress) override {
@@ -34,6 +35,7 @@ class Recorder : public RunObserver {
     validations.emplace_back(progress.report.update, report);
   }
   void on_end(const Progress&) override {}
+  void on_warning(const std::string& text) override { warnings.push_back(text); }
 
   std::vector<int64_t> validated() const {
     std::vector<int64_t> steps;
@@ -78,7 +80,7 @@ class Runs : public ::testing::Test {
     run.trainer.schedule.learning_rate = 1e-2;
     run.trainer.average_decay = average_decay_;
     run.options = options_;
-    run.more_scores = more_scores_;
+    run.generate = generate_;
     run.stop = stop_;
     if (resume) run.resume = directory.load();
     seen_ = Recorder();
@@ -98,7 +100,7 @@ class Runs : public ::testing::Test {
   RunOptions options_;
   double average_decay_ = 0.0;
   bool validating_ = true;
-  std::function<std::vector<Score>()> more_scores_;
+  std::function<Generated()> generate_;
   StopQuestion stop_;
   Recorder seen_;
 };
@@ -126,7 +128,7 @@ TEST_F(Runs, ValidatesAndSavesWhenAsked) {
   options_.save_every = 4;
   options_.keep = 2;
   options_.best_metric = "never-better";
-  more_scores_ = [] { return std::vector<Score>{{"never-better", 1.0, true, false}}; };
+  generate_ = [] { return Generated{{{"never-better", 1.0, true, false}}, {}}; };
   const RunResult result = go();
   EXPECT_EQ(seen_.validated(), (std::vector<int64_t>{0, 5, 10, 12}));
   EXPECT_EQ(result.saved, 12);
@@ -140,9 +142,9 @@ TEST_F(Runs, StopEarlyByAnyScore) {
   options_.patience = 2;
   options_.best_metric = "made-up";
   double next = 0.0;
-  more_scores_ = [&] {
+  generate_ = [&] {
     next += 1.0;
-    return std::vector<Score>{{"made-up", next > 2.0 ? 2.0 : next, true, false}};
+    return Generated{{{"made-up", next > 2.0 ? 2.0 : next, true, false}}, {}};
   };
   const RunResult result = go();
   EXPECT_EQ(result.end, RunResult::End::out_of_patience);
@@ -213,9 +215,9 @@ TEST_F(Runs, AverageTheLastCheckpoints) {
   options_.best_metric = "made-up";
   for (const double average_scores : {0.0, 100.0}) {
     double next = 0.0;
-    more_scores_ = [&] {
+    generate_ = [&] {
       next += 1.0;
-      return std::vector<Score>{{"made-up", next > 4.0 ? average_scores : next, true, false}};
+      return Generated{{{"made-up", next > 4.0 ? average_scores : next, true, false}}, {}};
     };
     options_.valid_every = 4;
     const bool better = average_scores > 4.0;
@@ -228,7 +230,7 @@ TEST_F(Runs, AverageTheLastCheckpoints) {
   options_.average_last = 0;
   options_.keep = 5;
   options_.steps = 13;
-  more_scores_ = [] { return std::vector<Score>{{"made-up", -1.0, true, false}}; };
+  generate_ = [] { return Generated{{{"made-up", -1.0, true, false}}, {}}; };
   go(true);
   EXPECT_EQ(read_file(place_ / "model.safetensors", 1 << 20),
             read_file(place_ / "training/step-12.safetensors", 1 << 20));
@@ -271,6 +273,39 @@ TEST(Average, ModelsOfEightBitsAndNoModelsAreRefused) {
   config.weights = WeightKind::int8;
   Transformer small(config);
   EXPECT_NE(error_of([&] { average_parameters({"x"}, small); }).find("8 bits"), std::string::npos);
+}
+
+TEST_F(Runs, APageThatCannotBeWrittenIsSaidOnce) {
+  std::filesystem::create_directory(place_ / "report.html");
+  options_.valid_every = 4;
+  EXPECT_EQ(go().updates, 12);
+  ASSERT_EQ(seen_.warnings.size(), 1U);
+  EXPECT_NE(seen_.warnings[0].find("report.html"), std::string::npos) << seen_.warnings[0];
+}
+
+TEST_F(Runs, TheEndIsInTheLogAndThePage) {
+  const auto end = [&] { return TrainingHistory::read(place_ / "log.jsonl").end; };
+  const auto page = [&] { return read_file(place_ / "report.html", 1 << 20); };
+  stop_ = [&] { return seen_.updates.size() == 5; };
+  go();
+  EXPECT_EQ(end(), "stopped");
+  EXPECT_NE(page().find("it can be resumed"), std::string::npos);
+  stop_ = nullptr;
+  generate_ = [&] {
+    if (!seen_.updates.empty()) {
+      EXPECT_NE(page().find("In progress"), std::string::npos);
+    }
+    return Generated{{}, {{"abc", "<cba>", std::string(3000, 'c')}}};
+  };
+  options_.valid_every = 3;
+  go();
+  EXPECT_EQ(end(), "finished");
+  EXPECT_NE(page().find("Finished"), std::string::npos);
+  EXPECT_NE(page().find("&lt;cba&gt;"), std::string::npos);
+  const TrainingHistory history = TrainingHistory::read(place_ / "log.jsonl");
+  EXPECT_EQ(history.updates, 12);
+  EXPECT_EQ(history.validations, 5);
+  EXPECT_LE(history.last->samples.at(0).output.size(), 1003U);
 }
 
 }  // namespace

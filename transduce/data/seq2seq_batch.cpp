@@ -23,12 +23,11 @@ Seq2SeqBatch make_seq2seq_batch(const std::vector<Example>& examples, const std:
   return {make_source_batch(sources, source_end), pack(targets), Tensor::of<int32_t>({rows}, expected)};
 }
 
-std::vector<Seq2SeqBatch> make_micro_batches(const std::vector<Example>& batch, bool source_end) {
-  constexpr int64_t kMost = 256;  // large enough for products at full speed; memory grows with it
+std::vector<std::vector<int64_t>> cut_micro_batches(const std::vector<Example>& batch, int64_t most_tokens) {
   std::vector<int64_t> all(batch.size());
   std::iota(all.begin(), all.end(), 0);
   int64_t parts = 1;
-  while (parts * kMost < tokens_of(batch, all)) parts *= 2;
+  while (parts * most_tokens < tokens_of(batch, all)) parts *= 2;
   parts = std::min(parts, static_cast<int64_t>(batch.size()));
 
   // Example i goes to the part that the middle of its tokens falls into.
@@ -40,9 +39,15 @@ std::vector<Seq2SeqBatch> make_micro_batches(const std::vector<Example>& batch, 
     const size_t middle = 2 * before + cost(i);
     members[middle * static_cast<size_t>(parts) / (2 * total)].push_back(static_cast<int64_t>(i));
   }
+  std::erase_if(members, [](const auto& indices) { return indices.empty(); });
+  return members;
+}
+
+std::vector<Seq2SeqBatch> make_micro_batches(const std::vector<Example>& batch, bool source_end,
+                                             int64_t most_tokens) {
   std::vector<Seq2SeqBatch> micro_batches;
-  for (const auto& indices : members) {
-    if (!indices.empty()) micro_batches.push_back(make_seq2seq_batch(batch, indices, source_end));
+  for (const auto& indices : cut_micro_batches(batch, most_tokens)) {
+    micro_batches.push_back(make_seq2seq_batch(batch, indices, source_end));
   }
   return micro_batches;
 }

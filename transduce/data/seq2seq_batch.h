@@ -18,10 +18,17 @@ struct Seq2SeqBatch {
 Seq2SeqBatch make_seq2seq_batch(const std::vector<Example>& examples, const std::vector<int64_t>& indices,
                                 bool source_end = true);
 
-// All examples of a batch, cut into micro-batches of at most about 256 tokens a side: what one thread works
-// on at a time. Their number is a power of two, so that they deal out evenly, and depends on the examples
-// alone.
-std::vector<Seq2SeqBatch> make_micro_batches(const std::vector<Example>& batch, bool source_end = true);
+// Tokens a side of a micro-batch: large enough for products at full speed; memory grows with it.
+constexpr int64_t default_micro_batch_tokens = 256;
+
+// All examples of a batch, cut into micro-batches of at most about `most_tokens` tokens a side: what one
+// thread works on at a time. Their number is a power of two, so that they deal out evenly, unless there are
+// no more than examples, and depends on the arguments alone. Indices into `batch`; none is empty.
+std::vector<std::vector<int64_t>> cut_micro_batches(const std::vector<Example>& batch, int64_t most_tokens);
+
+// The same as batches. `source_end`: see make_source_batch, also for the errors.
+std::vector<Seq2SeqBatch> make_micro_batches(const std::vector<Example>& batch, bool source_end = true,
+                                             int64_t most_tokens = default_micro_batch_tokens);
 
 // Source sentences alone, for decoding. `source_end`: whether each gets the end symbol, as the model's
 // configuration says (TransformerConfig::source_end). Errors: InputError when without it a sentence is empty,

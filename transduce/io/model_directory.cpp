@@ -164,13 +164,20 @@ void read_parameters(const std::string& file, TensorReader& from, Transformer& m
 
 }  // namespace
 
-Seq2SeqModel make_model(TransformerConfig config, std::shared_ptr<const Tokenizer> source,
-                        std::shared_ptr<const Tokenizer> target, bool joint_vocabulary, uint64_t seed) {
-  config.source_vocabulary = source->vocabulary().size();
-  config.target_vocabulary = target->vocabulary().size();
+TransformerConfig with_vocabularies(TransformerConfig config, const Tokenizer& source,
+                                    const Tokenizer& target, bool joint_vocabulary) {
+  config.source_vocabulary = source.vocabulary().size();
+  config.target_vocabulary = target.vocabulary().size();
   check_input(config.tie != Tie::all || joint_vocabulary,
               "tying all embeddings needs one vocabulary for both sides: add --joint-vocabulary, or tie the "
               "decoder only");
+  config.validate();
+  return config;
+}
+
+Seq2SeqModel make_model(TransformerConfig config, std::shared_ptr<const Tokenizer> source,
+                        std::shared_ptr<const Tokenizer> target, bool joint_vocabulary, uint64_t seed) {
+  config = with_vocabularies(config, *source, *target, joint_vocabulary);
   Seq2SeqModel model{std::make_unique<Transformer>(config), std::move(source), std::move(target),
                      joint_vocabulary};
   model.transformer->parameters().initialize(seed);

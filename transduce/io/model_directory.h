@@ -24,9 +24,12 @@ struct Seq2SeqModel {
   bool joint_vocabulary = false;  // one vocabulary for both sides
 };
 
-// A model with fresh parameters for these tokenizers: sets the config's vocabulary sizes and draws from the
-// seed. Errors: InputError from TransformerConfig::validate, and when all embeddings are tied without a joint
-// vocabulary.
+// The configuration of a model for these tokenizers: with their vocabulary sizes. Errors: InputError from
+// TransformerConfig::validate, and when all embeddings are tied without a joint vocabulary.
+TransformerConfig with_vocabularies(TransformerConfig config, const Tokenizer& source,
+                                    const Tokenizer& target, bool joint_vocabulary);
+
+// A model of that configuration with fresh parameters, drawn from the seed. Errors: as with_vocabularies.
 Seq2SeqModel make_model(TransformerConfig config, std::shared_ptr<const Tokenizer> source,
                         std::shared_ptr<const Tokenizer> target, bool joint_vocabulary, uint64_t seed);
 

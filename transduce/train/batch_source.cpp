@@ -25,7 +25,7 @@ class CorpusBatches : public BatchSource {
 
   BatchPosition position() const override { return position_; }
   void seek(const BatchPosition& position) override {
-    begin_epoch(position.epoch);
+    if (position.epoch != position_.epoch) begin_epoch(position.epoch);
     position_.batch = std::clamp<int64_t>(position.batch, 0, batches_per_epoch());
   }
   int64_t batches_per_epoch() const override { return batches_.size(); }

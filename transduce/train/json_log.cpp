@@ -33,7 +33,8 @@ void JsonLog::resume(int64_t bytes) { open(bytes); }
 
 void JsonLog::write(const nlohmann::ordered_json& object) {
   if (descriptor_ < 0) open(0);
-  const std::string line = object.dump() + "\n";
+  const std::string line =
+      object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   for (std::string_view rest = line; !rest.empty();) {
     const ssize_t count = ::write(descriptor_, rest.data(), rest.size());
     if (count < 0 && errno == EINTR) continue;

@@ -18,9 +18,12 @@ class JsonLog {
   // the file is begun anew at the first line, so that a run that fails before leaves an older log alone.
   // Errors of all members: RunError naming the file and the system's reason.
   void resume(int64_t bytes);
+  // Bytes of a text that are not UTF-8 become U+FFFD.
   void write(const nlohmann::ordered_json& object);
   // Waits until all is on the disk, and returns how long the file is.
   int64_t flush();
+  // Whether this object has the file: a line was written, or the run was resumed.
+  bool begun() const { return descriptor_ >= 0; }
 
  private:
   void open(int64_t keep_bytes);

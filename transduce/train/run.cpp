@@ -9,11 +9,25 @@
 
 #include "transduce/base/file.h"
 #include "transduce/base/parallel.h"
+#include "transduce/base/text.h"
 #include "transduce/train/average.h"
 #include "transduce/train/json_log.h"
+#include "transduce/train/report.h"
 
 namespace transduce {
 namespace {
+
+// A text as the log keeps it: at most 1,000 bytes, no character cut in two.
+std::string shortened(const std::string& text) {
+  constexpr size_t kMost = 1000;
+  if (text.size() <= kMost) return text;
+  size_t length = 0;
+  for (const std::string_view character : utf8_characters(std::string_view(text).substr(0, kMost))) {
+    if (length + 4 > kMost) break;
+    length += character.size();
+  }
+  return text.substr(0, length) + "…";
+}
 
 using Clock = std::chrono::steady_clock;
 
@@ -34,6 +48,9 @@ class Run {
     state_.data = run.batches->fingerprint();
     state_.validation_data = fingerprint(run.validation);
     state_.threads = threads();
+    state_.micro_batch_tokens = run.micro_batch_tokens;
+    split_is_new_ = run.micro_batch_tokens !=
+                    (run.resume ? run.resume->state.micro_batch_tokens : default_micro_batch_tokens);
     state_.best_metric = options_.best_metric;
     options_.keep = std::max(options_.keep, options_.average_last);
   }
@@ -46,8 +63,20 @@ class Run {
       result.averaged = keep_average();
       if (result.averaged == 0 && stopping()) result.end = RunResult::End::stopped;
     }
+    end(result.end == RunResult::End::finished          ? "finished"
+        : result.end == RunResult::End::out_of_patience ? "out of patience"
+                                                        : "stopped");
     observer_.on_end(progress_);
     return result;
+  }
+
+  // Notes how the run has ended; resumed, it forgets that. Errors: RunError when the log cannot be written.
+  void end(const std::string& how, const std::string& reason = "") {
+    if (!log_.begun()) return;  // an earlier log is not this run's
+    nlohmann::ordered_json line{{"step", step()}, {"end", how}};
+    if (!reason.empty()) line["reason"] = reason;
+    log(line);
+    write_report();
   }
 
  private:
@@ -109,6 +138,7 @@ class Run {
     trainer_.set_counters(state.trainer);
     run_.batches->seek(state.position);
     log_.resume(state.log_bytes);
+    read_history();
     state_.validated = state.validated;
     if (state.best_metric == options_.best_metric) {
       state_.best = state.best;
@@ -121,6 +151,32 @@ class Run {
     progress_.seconds = state.seconds;
     run_.resume.reset();  // its memory is needed no more
     if (!run_.settings.empty()) save_settings();
+  }
+
+  void log(const nlohmann::ordered_json& line) {
+    if (std::exchange(split_is_new_, false)) {
+      log({{"step", std::max<int64_t>(saved_, 0)}, {"micro_batch_tokens", run_.micro_batch_tokens}});
+    }
+    log_.write(line);
+    history_.add(line);
+  }
+
+  void read_history() {
+    try {
+      history_ = TrainingHistory::read(run_.directory->model_directory() + "/log.jsonl");
+    } catch (const Error& error) {  // the page lacks what was before
+      observer_.on_warning(error.what());
+    }
+  }
+
+  void write_report() {
+    const std::string& directory = run_.directory->model_directory();
+    try {
+      write_file_atomic(directory + "/report.html",
+                        training_report(history_, run_.settings, name_of_model(directory)));
+    } catch (const Error& error) {
+      if (!std::exchange(report_failed_, true)) observer_.on_warning(error.what());
+    }
   }
 
   void save_settings() const {
@@ -163,8 +219,8 @@ class Run {
     int64_t batches = 0;
     do {
       last_batch_ = run_.batches->next();
-      for (Seq2SeqBatch& part :
-           make_micro_batches(last_batch_, run_.model->transformer->config().source_end)) {
+      for (Seq2SeqBatch& part : make_micro_batches(last_batch_, run_.model->transformer->config().source_end,
+                                                   run_.micro_batch_tokens)) {
         group.push_back(std::move(part));
       }
     } while (++batches < options_.accumulate && !run_.batches->at_epoch_end());
@@ -174,15 +230,15 @@ class Run {
     progress_.epoch = run_.batches->epochs();
     pass_time();
     const UpdateReport& r = progress_.report;
-    log_.write({{"step", r.update},
-                {"epoch", progress_.epoch},
-                {"loss", r.loss},
-                {"learning_rate", r.learning_rate},
-                {"gradient_norm", r.gradient_norm},
-                {"target_tokens", r.target_tokens},
-                {"applied", r.applied},
-                {"tokens_per_second", progress_.tokens_per_second},
-                {"seconds", progress_.seconds}});
+    log({{"step", r.update},
+         {"epoch", progress_.epoch},
+         {"loss", r.loss},
+         {"learning_rate", r.learning_rate},
+         {"gradient_norm", r.gradient_norm},
+         {"target_tokens", r.target_tokens},
+         {"applied", r.applied},
+         {"tokens_per_second", progress_.tokens_per_second},
+         {"seconds", progress_.seconds}});
     observer_.on_update(progress_);
   }
 
@@ -191,16 +247,15 @@ class Run {
     progress_.seconds += seconds_between(std::exchange(last_time_, now), now);
   }
 
-  std::vector<Score> scores() const {
+  Generated measure() const {
     const Validation v =
         validate(*run_.model->transformer, run_.validation, run_.validation_batches, run_.stop);
-    std::vector<Score> scores{{"loss", v.loss, false, false},
-                              {"perplexity", v.perplexity, false, false},
-                              {"next-token-accuracy", v.token_accuracy, true, true}};
-    if (run_.more_scores && !stopping()) {
-      for (Score& score : run_.more_scores()) scores.push_back(std::move(score));
-    }
-    return scores;
+    Generated all;
+    if (run_.generate && !stopping()) all = run_.generate();
+    all.scores.insert(all.scores.begin(), {{"loss", v.loss, false, false},
+                                           {"perplexity", v.perplexity, false, false},
+                                           {"next-token-accuracy", v.token_accuracy, true, true}});
+    return all;
   }
 
   // Whether they are better than the best so far, which they then are. A wrong name is found before the
@@ -223,7 +278,7 @@ class Run {
     RunObserver::ValidationReport report;
     {
       const ExchangedParameters averaged(parameters_, trainer_.average());
-      report.scores = scores();
+      static_cast<Generated&>(report) = measure();
     }
     if (stopping()) return false;  // the scores may be half of them; they are found again after resuming
     report.best = is_best(report.scores);
@@ -240,7 +295,13 @@ class Run {
     for (const Score& score : report.scores) line[score.name] = score.value;
     line["best"] = report.best;
     line["seconds"] = progress_.seconds;
-    log_.write(line);
+    for (const Sample& sample : report.samples) {
+      line["samples"].push_back({{"source", shortened(sample.source)},
+                                 {"reference", shortened(sample.reference)},
+                                 {"output", shortened(sample.output)}});
+    }
+    log(line);
+    write_report();
     observer_.on_validation(progress_, report);
   }
 
@@ -258,7 +319,7 @@ class Run {
     RunObserver::ValidationReport report;
     report.averaged = static_cast<int64_t>(files.size());
     if (validating()) {
-      report.scores = scores();
+      static_cast<Generated&>(report) = measure();
       if (stopping()) return 0;
       report.best = is_best(report.scores);
       log_validation(report);
@@ -276,12 +337,14 @@ class Run {
   ParameterSet& parameters_;
   Trainer trainer_;
   JsonLog log_;
+  TrainingHistory history_;  // what it says
   RunState state_;
   RunObserver::Progress progress_;
   Clock::time_point last_time_ = Clock::now();
   std::vector<Example> last_batch_;
-  bool described_ = false;
-  int64_t saved_ = -1;  // the update of the last checkpoint
+  bool described_ = false, report_failed_ = false;
+  bool split_is_new_ = false;  // micro-batches are not what they were, and the log does not say so yet
+  int64_t saved_ = -1;         // the update of the last checkpoint
 };
 
 }  // namespace
@@ -315,6 +378,17 @@ int64_t planned_steps(const RunOptions& options, const BatchSource& batches) {
   return steps;
 }
 
-RunResult train(TrainingRun& run, RunObserver& observer) { return Run(run, observer).go(); }
+RunResult train(TrainingRun& run, RunObserver& observer) {
+  Run all(run, observer);
+  try {
+    return all.go();
+  } catch (const Error& error) {
+    try {
+      all.end("failed", error.what());
+    } catch (const Error&) {  // the first is the one to tell
+    }
+    throw;
+  }
+}
 
 }  // namespace transduce

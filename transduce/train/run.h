@@ -11,6 +11,7 @@
 #include "transduce/train/batch_source.h"
 #include "transduce/train/trainer.h"
 #include "transduce/train/training_directory.h"
+#include "transduce/train/training_history.h"
 
 namespace transduce {
 
@@ -20,6 +21,12 @@ struct Score {
   double value = 0.0;
   bool higher_is_better = false;
   bool is_fraction = false;  // of 1: people see it in per cent
+};
+
+// What a model generates from validation pairs.
+struct Generated {
+  std::vector<Score> scores;
+  std::vector<Sample> samples;  // a handful of pairs, the same each time
 };
 
 struct RunOptions {
@@ -50,8 +57,7 @@ class RunObserver {
     double epoch = 0.0;
     int64_t steps = 0;  // of the whole run; with epochs that differ in batches, about
   };
-  struct ValidationReport {
-    std::vector<Score> scores;
+  struct ValidationReport : Generated {
     bool best = false;     // so far: this model was saved as the best
     int64_t averaged = 0;  // checkpoints whose mean was validated; 0: the model itself
   };
@@ -59,6 +65,8 @@ class RunObserver {
   virtual void on_update(const Progress& progress) = 0;
   virtual void on_validation(const Progress& progress, const ValidationReport& report) = 0;
   virtual void on_end(const Progress& progress) = 0;
+  // Something went wrong that does not end the run.
+  virtual void on_warning(const std::string& text) = 0;
 };
 
 // The number of updates that `options` ask for. Errors: InputError when neither steps nor epochs end the run.
@@ -73,8 +81,11 @@ struct TrainingRun {
   BatchOptions validation_batches;
   TrainerOptions trainer;
   RunOptions options;
-  // Where given, adds scores to each validation (of generated text, say).
-  std::function<std::vector<Score>()> more_scores;
+  // At most about so many tokens a side; fewer where memory is short (see memory_plan.h). Dropout masks
+  // depend on it.
+  int64_t micro_batch_tokens = default_micro_batch_tokens;
+  // Where given, adds scores of generated text, and samples of it, to each validation.
+  std::function<Generated()> generate;
   // Where given, asked after each update and during validation: true ends the run after a checkpoint.
   StopQuestion stop;
   // The checkpoint that the run goes on from, with the model as TrainingDirectory's description has it.
@@ -92,7 +103,9 @@ struct RunResult {
 // model is validated before the first update, at each interval and at the end, and the best so far by
 // `best_metric` is the model on disk; without them it is the one of the last checkpoint. A model that has
 // come to give numbers that are not finite is never saved. With a moving average of the parameters, that is
-// what is validated and saved. Writes log.jsonl, one object an update and a validation.
+// what is validated and saved. Writes log.jsonl, one object an update and a validation, and one at the end;
+// and from it report.html, at each validation and at the end. A page that cannot be written is a warning,
+// once.
 //
 // Stopped and resumed, a run does to the bit what it would have done otherwise, given the same settings, data
 // and number of threads: of all that it writes only `seconds` and `tokens_per_second` of the log differ.

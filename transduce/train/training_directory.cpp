@@ -53,6 +53,7 @@ class StateReader {
     if (!json_.is_object()) damaged("its state is not a JSON object");
   }
 
+  bool has(const char* name) const { return json_.contains(name); }
   const ordered_json& member(const char* name) const {
     const auto found = json_.find(name);
     if (found == json_.end()) damaged(fmt::format("its state has no '{}'", name));
@@ -107,6 +108,7 @@ std::string to_json(const RunState& s) {
                     {"threads", s.threads},
                     {"data", s.data},
                     {"validation_data", s.validation_data}};
+  if (s.micro_batch_tokens != default_micro_batch_tokens) json["micro_batch_tokens"] = s.micro_batch_tokens;
   if (s.best) json["best"] = *s.best;
   return json.dump();
 }
@@ -126,6 +128,7 @@ RunState run_state_from_json(const std::string& text, const std::string& file) {
   s.log_bytes = reader.count("log_bytes");
   s.seconds = reader.number("seconds");
   s.threads = static_cast<int>(std::min<int64_t>(reader.count("threads"), 1 << 20));
+  if (reader.has("micro_batch_tokens")) s.micro_batch_tokens = reader.count("micro_batch_tokens", 1);
   s.data = reader.text("data");
   s.validation_data = reader.text("validation_data");
   return s;

@@ -36,7 +36,8 @@ struct RunState {
   double seconds = 0.0;        // trained so far
   // What the bits depend on and the settings do not say.
   int threads = 0;
-  std::string data, validation_data;  // fingerprints
+  int64_t micro_batch_tokens = default_micro_batch_tokens;  // fewer where memory was short
+  std::string data, validation_data;                        // fingerprints
 
   bool operator==(const RunState&) const = default;
 };
