@@ -28,7 +28,7 @@ def rate(result):
 def read_log(directory):
     """log.jsonl in the form that torch_train.py prints."""
     with open(os.path.join(directory, "log.jsonl"), encoding="utf-8") as file:
-        lines = [json.loads(line) for line in file]
+        lines = [line for line in map(json.loads, file) if "end" not in line]
     updates = [line for line in lines if "target_tokens" in line]
     return {"seconds": lines[-1]["seconds"], "losses": [line["loss"] for line in updates],
             "updates": [[line["target_tokens"], line["target_tokens"] / line["tokens_per_second"]]
