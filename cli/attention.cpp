@@ -3,8 +3,8 @@
 #include "cli/attention_view.h"
 #include "cli/command.h"
 #include "cli/console.h"
-#include "cli/progress.h"
 #include "cli/search_flags.h"
+#include "transduce/base/figures.h"
 #include "transduce/base/file.h"
 #include "transduce/base/text.h"
 

@@ -4,8 +4,9 @@
 #include "cli/console.h"
 #include "cli/inspect_timing.h"
 #include "cli/model_options.h"
-#include "cli/progress.h"
+#include "transduce/base/figures.h"
 #include "transduce/base/parallel.h"
+#include "transduce/io/model_directory.h"
 
 namespace transduce::cli {
 namespace {

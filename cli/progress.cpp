@@ -8,16 +8,9 @@
 #include <cmath>
 
 #include "cli/console.h"
+#include "transduce/base/figures.h"
 
 namespace transduce::cli {
-
-std::string grouped(int64_t number) {
-  std::string digits = std::to_string(number);
-  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3) {
-    digits.insert(static_cast<size_t>(at), ",");
-  }
-  return digits;
-}
 
 std::string clock_time(double seconds) {
   const auto total = static_cast<int64_t>(std::llround(std::max(seconds, 0.0)));

@@ -9,8 +9,6 @@
 
 namespace transduce::cli {
 
-// "1,234,567"
-std::string grouped(int64_t number);
 // "2:05", "1:02:05"
 std::string clock_time(double seconds);
 

@@ -6,6 +6,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/search_flags.h"
+#include "transduce/base/figures.h"
 #include "transduce/base/text.h"
 #include "transduce/data/corpus.h"
 #include "transduce/decode/scorer.h"

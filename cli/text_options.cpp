@@ -1,7 +1,7 @@
 #include "cli/text_options.h"
 
-#include "cli/progress.h"
 #include "transduce/base/error.h"
+#include "transduce/base/figures.h"
 
 namespace transduce::cli {
 

@@ -13,6 +13,7 @@
 #include "cli/train_loop.h"
 #include "cli/train_plan.h"
 #include "cli/train_resume.h"
+#include "transduce/base/figures.h"
 #include "transduce/base/file.h"
 #include "transduce/base/memory.h"
 #include "transduce/base/parallel.h"
@@ -285,8 +286,7 @@ void check_options(const LoopOptions& loop, const TransformerConfig& config, con
 }
 
 // A training that is resumed keeps its micro-batches, since dropout masks depend on them, unless it has
-// another
-// --memory than before. Errors: InputError when the memory does not suffice.
+// another --memory than before. Errors: InputError when the memory does not suffice.
 TrainingPlan plan_of(const TrainFlags& flags, const Parser& parser, const Prepared& data, int64_t steps,
                      const ResumedTraining* resumed) {
   const TransformerConfig config = resumed != nullptr

@@ -7,6 +7,7 @@
 #include "cli/console.h"
 #include "cli/progress.h"
 #include "transduce/base/error.h"
+#include "transduce/base/figures.h"
 #include "transduce/base/file.h"
 
 namespace transduce::cli {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "cli/console.h"
-#include "cli/progress.h"
+#include "transduce/base/figures.h"
 #include "transduce/base/memory.h"
 #include "transduce/base/parallel.h"
 #include "transduce/data/seq2seq_batch.h"

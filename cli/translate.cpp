@@ -5,6 +5,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/search_flags.h"
+#include "transduce/base/figures.h"
 #include "transduce/base/file.h"
 #include "transduce/data/corpus.h"
 

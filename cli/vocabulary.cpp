@@ -3,6 +3,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/text_options.h"
+#include "transduce/base/figures.h"
 
 namespace transduce::cli {
 

@@ -1,5 +1,6 @@
 // Where the parameters of a Transformer sit: counted on the layers themselves, which need no memory for it.
 
+#include "transduce/base/figures.h"
 #include "transduce/lab/lab.h"
 #include "transduce/models/transformer.h"
 
@@ -28,13 +29,6 @@ int64_t base_model(int64_t vocabulary, Tie tie) {
   config.source_vocabulary = config.target_vocabulary = vocabulary;
   config.tie = tie;
   return Transformer::count_parameters(config);
-}
-
-// 1234567 -> "1,234,567"
-std::string grouped(int64_t number) {
-  std::string text = fmt::format("{}", number);
-  for (int at = static_cast<int>(text.size()) - 3; at > 0; at -= 3) text.insert(static_cast<size_t>(at), ",");
-  return text;
 }
 
 std::string with_share(int64_t part, int64_t whole) {

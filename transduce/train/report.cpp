@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "transduce/base/figures.h"
 #include "transduce/data/seq2seq_batch.h"
 #include "transduce/page/html.h"
 #include "transduce/page/svg.h"
@@ -33,15 +34,6 @@ constexpr const char* kStyle = R"(
 .sample td bdi { display: block; max-height: 9em; overflow-y: auto; }
 )";
 
-std::string grouped(double number) {
-  std::string text = fmt::format("{:.0f}", number);
-  for (auto i = static_cast<std::ptrdiff_t>(text.size()) - 3; i > 0; i -= 3) {
-    text.insert(static_cast<size_t>(i), 1, ',');
-  }
-  return text;
-}
-std::string grouped(int64_t number) { return grouped(static_cast<double>(number)); }
-
 std::string figure_of(double value) { return std::isfinite(value) ? fmt::format("{:.5g}", value) : "–"; }
 
 // "finished" -> the words for it.
@@ -64,7 +56,7 @@ std::string facts(const TrainingHistory& h) {
   Table table{{}, {{"updates", grouped(h.updates)}}};
   const auto row = [&](const char* name, const std::string& value) { table.rows.push_back({name, value}); };
   if (h.epoch > 0.0) row("epochs", fmt::format("{:.4g}", h.epoch));
-  row("target tokens", grouped(h.target_tokens));
+  row("target tokens", grouped(std::llround(std::clamp(h.target_tokens, -1e18, 1e18))));
   row("time", duration(h.seconds));
   row("validations", grouped(h.validations));
   if (h.best) {
